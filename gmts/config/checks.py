@@ -1,0 +1,81 @@
+"""Rules that span more than one key of params.yaml."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gmts.config.schema import Params
+
+
+def check(params: Params) -> list[str]:
+    """Return every broken rule between keys, in words; empty when all hold."""
+    rollout, objective, train = params.rollout, params.objective, params.train
+    problems = []
+    if rollout.group_size < 2:
+        problems.append(
+            f"rollout.group_size must be >= 2, got {rollout.group_size}: the advantage of a "
+            "response is its distance from its group's mean, and with "
+            "objective.normalize_by_std a single response has no deviation"
+        )
+    if train.questions_per_batch % train.questions_per_mini_batch:
+        problems.append(
+            "train.questions_per_mini_batch must divide train.questions_per_batch "
+            f"({train.questions_per_batch}), got {train.questions_per_mini_batch}"
+        )
+    if train.checkpoint_every > train.steps:
+        problems.append(
+            f"train.checkpoint_every must be <= train.steps ({train.steps}), "
+            f"got {train.checkpoint_every}"
+        )
+    problems += _custom(params)
+    problems += _warmstart(params)
+    for k in params.evaluate.pass_at:
+        if not 1 <= k <= params.evaluate.samples:
+            problems.append(
+                f"evaluate.pass_at must lie in [1, evaluate.samples = {params.evaluate.samples}], "
+                f"got {k}"
+            )
+    if objective.algorithm == "gspo" and objective.dual_clip is not None:
+        problems.append(
+            "objective.dual_clip must be null with objective.algorithm gspo, got "
+            f"{objective.dual_clip}: its ratio is one per response"
+        )
+    return problems
+
+
+def _custom(params: Params) -> list[str]:
+    problems = []
+    for key, wanted, path in (
+        ("data", params.data.source == "custom", params.data.custom),
+        ("rewards", params.rewards.scorer == "custom", params.rewards.custom),
+        ("selection", params.selection.score == "custom", params.selection.custom),
+    ):
+        if wanted and path is None:
+            problems.append(f"{key}.custom must be `module:function`, got null")
+        if path is not None and path.count(":") != 1:
+            problems.append(f"{key}.custom must be `module:function`, got {path!r}")
+    files = params.data.files
+    if params.data.source == "local":
+        for split in ("train", "test"):
+            if getattr(files, split) is None:
+                problems.append(
+                    f"data.files.{split} must name a file when data.source is local, got null"
+                )
+    return problems
+
+
+def _warmstart(params: Params) -> list[str]:
+    warm = params.warmstart
+    problems = []
+    if warm.hidden_size % warm.num_heads:
+        problems.append(
+            f"warmstart.num_heads must divide warmstart.hidden_size ({warm.hidden_size}), "
+            f"got {warm.num_heads}"
+        )
+    if warm.num_heads % warm.num_key_value_heads:
+        problems.append(
+            f"warmstart.num_key_value_heads must divide warmstart.num_heads ({warm.num_heads}), "
+            f"got {warm.num_key_value_heads}"
+        )
+    return problems

@@ -1,0 +1,1 @@
+"""Verifiable tasks: sources, prompts, splits and the manifest that describes them."""

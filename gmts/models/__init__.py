@@ -1,0 +1,1 @@
+"""Model folders: loading, saving, hashing, and the prompt template."""

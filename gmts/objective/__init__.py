@@ -1,0 +1,1 @@
+"""Policy objectives: advantages, surrogate losses, their coefficients and weights."""

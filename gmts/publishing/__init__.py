@@ -1,0 +1,1 @@
+"""Turning a trained policy into a folder that others can load and trace."""

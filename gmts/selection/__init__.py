@@ -1,0 +1,1 @@
+"""Token scores and exact top-k selection, on one process or many."""

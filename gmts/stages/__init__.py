@@ -1,0 +1,1 @@
+"""The pipeline stages as plain typed functions; no Prefect, no DVC."""

@@ -1,0 +1,1 @@
+"""Trainers: the readable standalone one, and the warm start before it."""

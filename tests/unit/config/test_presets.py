@@ -1,0 +1,80 @@
+import shutil
+
+import pytest
+
+from gmts.config import ConfigError, load_params, parse_params
+from gmts.config.load import read_yaml
+from gmts.config.presets import (
+    change,
+    changed_keys,
+    origins,
+    preset_names,
+    render_preset,
+    write_params,
+)
+
+
+@pytest.fixture
+def clone(repository, tmp_path):
+    shutil.copytree(repository / "configs", tmp_path / "configs")
+    shutil.copyfile(repository / "params.yaml", tmp_path / "params.yaml")
+    return tmp_path
+
+
+def test_the_committed_params_are_the_smoke_preset(repository):
+    text = (repository / "params.yaml").read_text(encoding="utf-8")
+    assert text == render_preset(repository, "smoke")
+
+
+def test_every_preset_is_a_complete_valid_experiment(clone):
+    for name in preset_names(clone):
+        write_params(clone, render_preset(clone, name))
+        assert load_params(clone / "params.yaml").preset == name
+
+
+def test_an_override_changes_one_value_and_keeps_comments(clone):
+    before = (clone / "params.yaml").read_text(encoding="utf-8")
+    difference = write_params(clone, change(clone, ["selection.ratio=0.1"]))
+    after = (clone / "params.yaml").read_text(encoding="utf-8")
+    assert after == before.replace("  ratio: 0.2\n", "  ratio: 0.1\n")
+    assert "-  ratio: 0.2" in difference
+    assert "+  ratio: 0.1" in difference
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("selection.ratio=2", "selection.ratio must be in (0, 1], got 2"),
+        ("selection.ration=0.1", "did you mean selection.ratio?"),
+        ("nowhere.ratio=0.1", "there is no section nowhere"),
+        ("selection.ratio", "an override must be key=value, got 'selection.ratio'"),
+        ("data.task_options=[", "the value of data.task_options must be YAML"),
+    ],
+)
+def test_a_bad_override_is_refused_and_nothing_is_written(clone, override, message):
+    before = (clone / "params.yaml").read_bytes()
+    with pytest.raises(ConfigError) as caught:
+        write_params(clone, change(clone, [override]))
+    assert message in str(caught.value)
+    assert (clone / "params.yaml").read_bytes() == before
+
+
+def test_an_unknown_preset_lists_the_known_ones(clone):
+    with pytest.raises(ConfigError, match=r"preset must be one of .*smoke.*, got 'smok'"):
+        render_preset(clone, "smok")
+
+
+def test_each_value_tells_where_it_comes_from(clone):
+    write_params(clone, render_preset(clone, "smoke", ["selection.ratio=0.1"]))
+    tree = read_yaml(clone / "params.yaml")
+    where = origins(clone, tree)
+    assert where["selection.ratio"] == "changed (smoke has 0.2)"
+    assert where["name"] == "preset smoke"
+    assert where["train.steps"] == "base"
+    assert changed_keys(clone, tree) == ["selection.ratio"]
+
+
+def test_another_tasks_options_replace_the_old_ones_as_a_whole(clone):
+    text = render_preset(clone, "smoke", ["data.task_options={min_terms: 2}"])
+    write_params(clone, text)
+    assert parse_params(read_yaml(clone / "params.yaml")).data.task_options == {"min_terms": 2}
