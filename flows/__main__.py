@@ -1,0 +1,82 @@
+"""`python -m flows STAGE` runs one stage here; `python -m flows pipeline` runs all that are due."""
+
+import argparse
+import logging
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from flows.environment import quiet_environment
+from flows.failure import forget_failure, last_failure, record_failure
+from flows.lifeline import watch_ancestors
+from flows.names import STAGES
+
+BAD_INPUT = 2
+"""Exit code for input that breaks a rule, as of argparse itself."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Parse the command line, run it, and return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m flows", description=__doc__)
+    parser.add_argument(
+        "flow",
+        choices=[*STAGES, "pipeline"],
+        help="a stage, or pipeline for all of them",
+    )
+    parser.add_argument(
+        "--until", choices=STAGES, default=STAGES[-1], help="last stage of the pipeline"
+    )
+    parser.add_argument("--root", type=Path, default=Path(), help="the clone to work in")
+    options = parser.parse_args(arguments)
+    root = options.root.resolve()
+    quiet_environment(root)
+    watch_ancestors()
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    return _run(options.flow, root, options.until)
+
+
+def _run(name: str, root: Path, until: str) -> int:
+    from gmts.config import load_params
+
+    try:
+        params = asdict(load_params(root / "params.yaml"))
+        if name == "pipeline":
+            return _pipeline(params, root, until)
+        from flows.handover import parent_run
+        from flows.registry import stage_flow
+
+        with parent_run():
+            stage_flow(name)(params, str(root))
+    except (ValueError, OSError) as error:
+        record_failure(root, name, BAD_INPUT, str(error))
+        sys.stderr.write(f"{name}: {error}\n")
+        return BAD_INPUT
+    return 0
+
+
+def _pipeline(params: dict[str, object], root: Path, until: str) -> int:
+    import subprocess
+
+    from flows.server import local_server
+
+    forget_failure(root)
+    with local_server(root):
+        # Imported now: Prefect reads its settings, and with them the server's address, on import.
+        from flows.pipeline import pipeline
+
+        try:
+            pipeline(params, str(root), until)
+        except subprocess.CalledProcessError as error:
+            failure = last_failure(root)
+            if failure is not None:
+                sys.stderr.write(f"{failure.stage} failed: {failure.message}\n")
+                return failure.code
+            sys.stderr.write(f"{' '.join(error.cmd)} ended with code {error.returncode}\n")
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYTHONUNBUFFERED", "1")
+    sys.exit(main())

@@ -1,0 +1,3 @@
+"""The stages, in order."""
+
+STAGES = ("prepare", "warmstart", "train", "evaluate", "report", "publish")

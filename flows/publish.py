@@ -1,0 +1,24 @@
+"""The publish stage as a Prefect flow."""
+
+from pathlib import Path
+from typing import Any
+
+from prefect import flow, task
+from prefect.cache_policies import NO_CACHE
+
+from flows.reporting import publish_result
+from gmts.config import Params, parse_params
+from gmts.stages import publish as stage
+from gmts.stages.workspace import StageResult, Workspace
+
+
+@task(name="publish", cache_policy=NO_CACHE)
+def publish_task(params: Params, workspace: Workspace) -> StageResult:
+    """Do the stage's work."""
+    return stage.publish(params, workspace)
+
+
+@flow(name="publish", validate_parameters=False)
+def publish(params: dict[str, Any], root: str) -> None:
+    """Run the stage on the experiment `params` in the clone at `root`."""
+    publish_result(publish_task(parse_params(params), Workspace(Path(root))))
