@@ -1,0 +1,1 @@
+"""What a run has shown: plots, the report page, the summary."""

@@ -1,0 +1,25 @@
+"""The report stage: plots and one page about the run."""
+
+from gmts.config import Params
+from gmts.files import new_folder
+from gmts.stages.workspace import StageResult, Workspace, stage_run
+
+
+def report(params: Params, workspace: Workspace) -> StageResult:
+    """Write reports/report from the outputs of train and evaluate.
+
+    Raises:
+        ValueError: If an input is missing or broken; the message names the file.
+    """
+    from gmts.analysis.report import write_report
+
+    with stage_run("report", workspace) as run:
+        with new_folder(workspace.report_dir) as folder:
+            write_report(
+                folder,
+                title=f"{params.name} ({params.preset})",
+                train_dir=workspace.train_dir,
+                evaluation_dir=workspace.evaluation_dir("initial").parent,
+            )
+        run.values["page"] = str((workspace.report_dir / "index.html").relative_to(workspace.root))
+    return run.result()
