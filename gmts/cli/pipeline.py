@@ -1,0 +1,88 @@
+"""`gmts run`: write params.yaml, let the pipeline do what is due, print the summary."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from gmts.config import load_params
+from gmts.config.presets import change, render_preset, write_params
+from gmts.files import read_json
+from gmts.stages.runs import record_run
+from gmts.stages.summary import render_summary
+from gmts.stages.workspace import Workspace
+
+BAD_INPUT = 2
+
+
+def run_pipeline(
+    root: Path, preset: str | None, overrides: Sequence[str], *, until: str | None
+) -> None:
+    """Run the pipeline up to the stage `until`, or to the end, in the clone at `root`.
+
+    Raises:
+        ConfigError: If the experiment is not valid; nothing has been written or started then.
+        typer.Exit: If a stage failed, with its exit code.
+    """
+    text = render_preset(root, preset, overrides) if preset else change(root, overrides)
+    difference = write_params(root, text)
+    if difference:
+        typer.echo(difference)
+    load_params(root / "params.yaml")
+    start = time.monotonic()
+    due = _is_due(root, until)
+    if due:
+        _run_flow(root, until)
+    else:
+        typer.echo("Everything is up to date.")
+    seconds = time.monotonic() - start
+    if until is None or until == "publish":
+        summary = read_json(Workspace(root).summary_file)
+        record_run(root)
+        typer.echo(render_summary(summary))
+        if due:
+            _print_overhead(root, start_time=time.time() - seconds, seconds=seconds)
+
+
+def _environment() -> dict[str, str]:
+    # The stages' `python` and `dvc` are those of this environment, activated or not.
+    here = str(Path(sys.executable).parent)
+    return {
+        **os.environ,
+        "PATH": f"{here}{os.pathsep}{os.environ.get('PATH', '')}",
+        "DVC_NO_ANALYTICS": "1",
+    }
+
+
+def _is_due(root: Path, until: str | None) -> bool:
+    command = [sys.executable, "-m", "dvc", "status", "--quiet"]
+    if until:
+        command += ["--with-deps", until]
+    return subprocess.run(command, cwd=root, env=_environment(), check=False).returncode != 0
+
+
+def _run_flow(root: Path, until: str | None) -> None:
+    command = [sys.executable, "-m", "flows", "pipeline", "--root", str(root)]
+    if until:
+        command += ["--until", until]
+    code = subprocess.run(command, cwd=root, env=_environment(), check=False).returncode
+    if code:
+        raise typer.Exit(code)
+
+
+def _print_overhead(root: Path, *, start_time: float, seconds: float) -> None:
+    """Print how long everything around the stages' own work took: DVC, Prefect, process starts."""
+    ran = [
+        file
+        for file in (root / "reports" / "stages").glob("*.json")
+        if file.stat().st_mtime >= start_time
+    ]
+    own = sum(read_json(file)["seconds"] for file in ran)
+    typer.echo(
+        f"{seconds:.0f} s in all: {own:.0f} s in the stages, {seconds - own:.0f} s around them "
+        "(DVC, Prefect, process starts)."
+    )

@@ -1,0 +1,74 @@
+"""Work folders that nothing needs any more."""
+
+import fcntl
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from gmts.files import read_json
+from gmts.stages.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removable:
+    """A folder or file that could be deleted."""
+
+    path: Path
+    size_mib: float
+    reason: str
+
+
+def removable(root: Path) -> list[Removable]:
+    """Return resumable states of other experiments than the current one, and left-over parts.
+
+    A state that a running training holds is never listed.
+    """
+    workspace = Workspace(root)
+    current = _current_fingerprint(workspace)
+    found = []
+    for folder in sorted((workspace.work_dir / "train").glob("*")):
+        if folder.name != current and folder.is_dir() and not _in_use(folder):
+            reason = "resumable state of another experiment"
+            found.append(Removable(path=folder, size_mib=_size_mib(folder), reason=reason))
+    for parent in ("models", "published", "reports", "data"):
+        for leftover in sorted((root / parent).glob(".*.*")):
+            reason = "left over from an interrupted write"
+            found.append(Removable(path=leftover, size_mib=_size_mib(leftover), reason=reason))
+    return found
+
+
+def delete(items: list[Removable]) -> None:
+    """Delete what `removable` returned."""
+    for item in items:
+        if item.path.is_dir():
+            shutil.rmtree(item.path)
+        else:
+            item.path.unlink()
+
+
+def _current_fingerprint(workspace: Workspace) -> str | None:
+    file = workspace.train_dir / "summary.json"
+    if not file.is_file():
+        return None
+    fingerprint: str = read_json(file)["fingerprint"]
+    return fingerprint
+
+
+def _in_use(folder: Path) -> bool:
+    lock = folder / "lock"
+    if not lock.exists():
+        return False
+    handle = os.open(lock, os.O_RDWR)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def _size_mib(path: Path) -> float:
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    return sum(file.stat().st_size for file in files) / 2**20

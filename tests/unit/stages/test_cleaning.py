@@ -1,0 +1,33 @@
+import fcntl
+
+from gmts.files import write_json
+from gmts.stages.cleaning import delete, removable
+
+
+def state(root, fingerprint):
+    folder = root / "work" / "train" / fingerprint
+    folder.mkdir(parents=True)
+    (folder / "weights").write_bytes(b"0" * 2**20)
+    (folder / "lock").touch()
+    return folder
+
+
+def test_only_states_of_other_experiments_are_removable(tmp_path):
+    current, other, running = (state(tmp_path, name) for name in ("current", "other", "running"))
+    write_json(tmp_path / "reports" / "train" / "summary.json", {"fingerprint": "current"})
+    with (running / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        found = removable(tmp_path)
+    assert [item.path for item in found] == [other]
+    assert found[0].size_mib == 1.0
+    delete(found)
+    assert not other.exists()
+    assert current.exists()
+    assert running.exists()
+
+
+def test_parts_of_interrupted_writes_are_removable(tmp_path):
+    leftover = tmp_path / "models" / ".last.abc123"
+    leftover.mkdir(parents=True)
+    (tmp_path / "models" / "last").mkdir()
+    assert [item.path for item in removable(tmp_path)] == [leftover]
