@@ -1,0 +1,152 @@
+"""Local model folders: loading, saving, and the hash of their weights."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from gmts.files import folder_sha256, read_json, write_json
+from gmts.models.template import PromptTemplate
+
+logger = logging.getLogger(__name__)
+
+CARD = "gmts.json"
+CARD_VERSION = 1
+_WEIGHTS = "*.safetensors"
+Dtype = Literal["float32", "bfloat16"]
+
+
+def check_folder(path: Path) -> None:
+    """Refuse what is not the folder of a causal language model, before anything heavy is loaded.
+
+    Raises:
+        ValueError: If the folder, its config.json, its tokenizer or its weights are missing.
+    """
+    if not path.is_dir():
+        raise ValueError(
+            f"model.path must be a folder with a Hugging Face causal LM, got {path}: there is no "
+            "such folder (gmts loads local folders only and never asks a hub)"
+        )
+    if not (path / "config.json").is_file():
+        raise ValueError(f"{path} must hold config.json: it is not a Hugging Face model folder")
+    if not any((path / name).is_file() for name in ("tokenizer.json", "tokenizer_config.json")):
+        raise ValueError(f"{path} must hold a tokenizer (tokenizer.json)")
+    if not any(path.glob(_WEIGHTS)):
+        raise ValueError(
+            f"{path} must hold its weights as safetensors; convert them with "
+            "`AutoModelForCausalLM.from_pretrained(...).save_pretrained(...)`"
+        )
+
+
+def load_tokenizer(path: Path) -> Any:
+    """Return the tokenizer in a local folder.
+
+    Raises:
+        ValueError: If the folder holds no tokenizer that can be read.
+    """
+    if not path.is_dir():
+        raise ValueError(f"{path} must be a folder with a tokenizer: there is no such folder")
+    try:
+        return AutoTokenizer.from_pretrained(path, local_files_only=True)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"the tokenizer in {path} cannot be read: {error}") from error
+
+
+def load_model(path: Path, dtype: Dtype, device: str) -> Any:
+    """Return the causal language model in a local folder, in evaluation mode.
+
+    Args:
+        path: The folder.
+        dtype: Dtype of its weights in memory.
+        device: A torch device.
+
+    Raises:
+        ValueError: If the folder holds no causal language model that can be read.
+    """
+    check_folder(path)
+    try:
+        AutoConfig.from_pretrained(path, local_files_only=True)
+        model = AutoModelForCausalLM.from_pretrained(
+            path,
+            local_files_only=True,
+            dtype=getattr(torch, dtype),
+            attn_implementation="sdpa",
+        )
+    except (OSError, ValueError, KeyError) as error:
+        raise ValueError(f"the model in {path} cannot be read: {error}") from error
+    return model.to(device).eval()
+
+
+def save_model(
+    folder: Path,
+    model: Any,
+    tokenizer: Any,
+    template: PromptTemplate,
+    extra: Mapping[str, Any],
+) -> str:
+    """Fill the existing, empty `folder` with a loadable model, and return its weights' sha256.
+
+    Args:
+        folder: Usually the temporary folder of `gmts.files.new_folder`.
+        model: The policy; saved as safetensors in its own dtype, with its generation config.
+        tokenizer: Saved with its chat template.
+        template: Recorded, so that evaluation can insist on the same prompts.
+        extra: Recorded in gmts.json under `extra`.
+    """
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    sha256 = weights_sha256(folder)
+    write_json(
+        folder / CARD,
+        {
+            "schema_version": CARD_VERSION,
+            "template_kind": template.kind,
+            "template_sha256": template.sha256,
+            "dtype": str(model.dtype).removeprefix("torch."),
+            "weights_sha256": sha256,
+            "extra": dict(extra),
+        },
+    )
+    return sha256
+
+
+def read_model_card(folder: Path) -> dict[str, Any]:
+    """Return gmts.json of a folder that gmts wrote.
+
+    Raises:
+        ValueError: If it is missing, or was written for another version of gmts.
+    """
+    card: dict[str, Any] = read_json(folder / CARD)
+    version = card.get("schema_version")
+    if version != CARD_VERSION:
+        raise ValueError(
+            f"{folder / CARD}: schema_version must be {CARD_VERSION}, got {version!r}: the folder "
+            "was written by another version of gmts; train or warm-start it again"
+        )
+    return card
+
+
+def weights_sha256(folder: Path) -> str:
+    """Return one sha256 over the names and bytes of the folder's safetensors files.
+
+    Raises:
+        ValueError: If it has none.
+    """
+    return folder_sha256(folder, _WEIGHTS)
+
+
+def end_token_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
+    """Return the ids that end a response: the generation config's, and the tokenizer's.
+
+    Raises:
+        ValueError: If there is none.
+    """
+    configured = getattr(model.generation_config, "eos_token_id", None)
+    ids = configured if isinstance(configured, list) else [configured]
+    found = dict.fromkeys(int(i) for i in (*ids, tokenizer.eos_token_id) if i is not None)
+    if not found:
+        raise ValueError("the model must have an end-of-sequence token, got none")
+    return tuple(found)

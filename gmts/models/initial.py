@@ -1,0 +1,45 @@
+"""The model that training starts from, as models/initial/initial.json names it."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from gmts.files import read_json, write_json
+
+INITIAL = "initial.json"
+INITIAL_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitialModel:
+    """Where the initial policy lies, and what it was when it was first seen."""
+
+    path: Path
+    weights_sha256: str
+    template_kind: Literal["tokenizer", "plain"]
+    template_sha256: str
+    built: bool
+    """True if the warm start built it."""
+
+
+def write_initial(folder: Path, initial: InitialModel) -> None:
+    """Write initial.json into `folder`; a path of `.` means the folder itself."""
+    tree = asdict(initial) | {"path": str(initial.path), "schema_version": INITIAL_VERSION}
+    write_json(folder / INITIAL, tree)
+
+
+def read_initial(folder: Path) -> InitialModel:
+    """Return the initial model that `folder` describes, its path resolved.
+
+    Raises:
+        ValueError: If initial.json is missing, broken, or of another version of gmts.
+    """
+    tree = read_json(folder / INITIAL)
+    version = tree.pop("schema_version", None)
+    if version != INITIAL_VERSION:
+        raise ValueError(
+            f"{folder / INITIAL}: schema_version must be {INITIAL_VERSION}, got {version!r}; "
+            "run the warmstart stage again"
+        )
+    path = folder if tree["built"] else Path(tree["path"])
+    return InitialModel(**(tree | {"path": path}))

@@ -1,0 +1,25 @@
+"""The prepare stage: questions into splits that never overlap."""
+
+from gmts.config import Params
+from gmts.files import new_folder
+from gmts.stages.workspace import StageResult, Workspace, stage_run
+
+
+def prepare(params: Params, workspace: Workspace) -> StageResult:
+    """Write data/prepared: train, validation and test as parquet, and their manifest.
+
+    Raises:
+        ValueError: If a setting, a file or a row is not valid, or a split ends up empty; nothing
+            is written then.
+        OSError: If data/prepared cannot be written.
+    """
+    from gmts.data.prepare import prepare_data
+
+    with stage_run("prepare", workspace) as run:
+        with new_folder(workspace.prepared_dir) as folder:
+            manifest = prepare_data(folder, params.data, params.model, root=workspace.root)
+        run.values["rows_sha256"] = manifest["rows_sha256"]
+        for split, found in manifest["splits"].items():
+            run.values[f"{split} rows"] = found["rows"]
+            run.values[f"{split} dropped as too long"] = found["dropped_as_too_long"]
+    return run.result()

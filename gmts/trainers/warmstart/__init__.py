@@ -1,0 +1,1 @@
+"""Supervised warm start of a tiny policy built from nothing."""
