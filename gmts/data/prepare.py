@@ -23,7 +23,9 @@ TOKENIZER_DIR = "tokenizer"
 _TOKENIZER_ROWS = 2000
 
 
-def prepare_data(folder: Path, config: DataConfig, model: ModelConfig, *, root: Path) -> dict[str, Any]:
+def prepare_data(
+    folder: Path, config: DataConfig, model: ModelConfig, *, root: Path
+) -> dict[str, Any]:
     """Fill the existing, empty `folder` with the three splits and return their manifest.
 
     With `model.path` prompt lengths are counted under that model's tokenizer. Without, a tokenizer
@@ -41,7 +43,9 @@ def prepare_data(folder: Path, config: DataConfig, model: ModelConfig, *, root: 
     source = make_source(config, root)
     solve = functools.partial(worked_solution, slip_probability=0.0, rng=random.Random(0))
     if model.path is None:
-        template = _built_template(folder, draw_splits(config, source, count_tokens=None, solve=solve), config, model)
+        template = _built_template(
+            folder, draw_splits(config, source, count_tokens=None, solve=solve), config, model
+        )
     else:
         path = root / model.path
         check_folder(path)
@@ -61,7 +65,9 @@ def _built_template(
 ) -> PromptTemplate:
     rows = splits["train"].rows[:_TOKENIZER_ROWS]
     texts = [
-        "\n".join([*(message["content"] for message in row.messages), row.solution or row.ground_truth])
+        "\n".join(
+            [*(message["content"] for message in row.messages), row.solution or row.ground_truth]
+        )
         for row in rows
     ]
     tokenizer = build_tokenizer(texts, config.vocabulary_size)

@@ -72,7 +72,9 @@ def read_rows(path: Path) -> list[Row]:
     except FileNotFoundError as error:
         raise ValueError(f"{path} must exist: run the prepare stage (`gmts prepare`)") from error
     except (OSError, pyarrow.ArrowException) as error:
-        raise ValueError(f"{path} must be a parquet file, got one that cannot be read: {error}") from error
+        raise ValueError(
+            f"{path} must be a parquet file, got one that cannot be read: {error}"
+        ) from error
     missing = [name for name in FEATURES if name not in table.column_names]
     if missing:
         raise ValueError(f"{path} must have the columns {list(FEATURES)}, got none of {missing}")

@@ -37,9 +37,8 @@ class PromptTemplate:
         identity = {
             "kind": kind,
             "template": template if kind == "tokenizer" else "plain",
-            "special_tokens": {
-                name: str(token) for name, token in tokenizer.special_tokens_map.items()
-            },
+            # Not special_tokens_map: loading a saved tokenizer may add names to it.
+            "special_tokens": {"bos": tokenizer.bos_token, "eos": tokenizer.eos_token},
         }
         return cls(
             tokenizer=tokenizer,
@@ -57,11 +56,14 @@ class PromptTemplate:
         return text
 
     def encode(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
-        """Return the prompt's token ids, with exactly one BOS where the tokenizer adds one.
+        """Return the prompt's token ids, see `encode_text`."""
+        return self.encode_text(self.render(messages))
+
+    def encode_text(self, text: str) -> list[int]:
+        """Return a rendered prompt's token ids, with exactly one BOS where the tokenizer adds one.
 
         A chat template that writes BOS itself and a tokenizer that adds it would make two.
         """
-        text = self.render(messages)
         ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         bos = _added_bos(self.tokenizer)
         if bos is not None and ids[:1] != [bos]:

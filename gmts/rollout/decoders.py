@@ -141,14 +141,17 @@ class FusedDecoder:
         positions = (mask.long().cumsum(1) - 1).clamp_min(0)
         self._positions = positions[:, -1]
         cos, sin = self._rotary(
-            torch.empty(1, 1, 1, dtype=dtype, device=device), torch.arange(total, device=device)[None]
+            torch.empty(1, 1, 1, dtype=dtype, device=device),
+            torch.arange(total, device=device)[None],
         )
         self._cos, self._sin = cos[0], sin[0]
         shape = (rows, self._num_kv, width, self._head_dim)
         self._keys = [torch.empty(shape, dtype=dtype, device=device) for _ in self._layers]
         self._values = [torch.empty(shape, dtype=dtype, device=device) for _ in self._layers]
         causal = torch.ones(width, width, dtype=torch.bool, device=device).tril()
-        own = torch.eye(width, dtype=torch.bool, device=device)  # padding sees itself: no empty softmax
+        own = torch.eye(
+            width, dtype=torch.bool, device=device
+        )  # padding sees itself: no empty softmax
         attention = (mask[:, None, None, :] & causal) | own
         hidden = functional.embedding(ids, self._embedding)
         hidden = self._forward(hidden, positions, attention)
