@@ -1,0 +1,145 @@
+"""From hidden states to token statistics, chunk by chunk: [tokens, vocabulary] never exists at once.
+
+    N  tokens      H  hidden size      V  vocabulary size
+
+Logits are divided by the sampling temperature. Everything is accumulated in float32 under bfloat16
+and float16 weights; float32 and float64 stay as they are.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+_CHUNK_BYTES = 32 << 20
+_SMALLEST_CHUNK = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadStats:
+    """Statistics of the next-token distribution p at each of N positions; no gradient."""
+
+    log_probs: Float[Tensor, " N"]
+    """log p(o) of the given token, nats."""
+    entropy: Float[Tensor, " N"]
+    """-sum p log p, nats, never below 0."""
+    logit_grad_norm: Float[Tensor, " N"]
+    """||onehot(o) - p||_2."""
+
+
+@torch.no_grad()
+def head_stats(
+    hidden: Float[Tensor, "N H"],
+    weight: Float[Tensor, "V H"],
+    ids: Int[Tensor, " N"],
+    *,
+    temperature: float,
+    bias: Float[Tensor, " V"] | None = None,
+) -> HeadStats:
+    """Return log-probability, entropy and logit-gradient norm at each position.
+
+    The norm is the root of (sum_{k != o} p_k)^2 + sum_{k != o} p_k^2: written as
+    1 - 2 p_o + sum p^2 it would be 0 in float32 below 1 - p_o = 1e-4. The entropy is
+    -sum p log_softmax: lse - sum p z cancels for peaked p.
+    """
+    dtype = _accumulator(hidden.dtype)
+    log_probs, entropy, norm = (hidden.new_empty(len(hidden), dtype=dtype) for _ in range(3))
+    for rows in _chunks(len(hidden), len(weight), dtype):
+        log_p = torch.log_softmax(_logits(hidden[rows], weight, bias, temperature, dtype), -1)
+        own = ids[rows, None]
+        log_probs[rows] = log_p.gather(1, own)[:, 0]
+        p = log_p.exp()
+        # 0 log 0 is 0, also where log p is -infinity.
+        entropy[rows] = -torch.where(p > 0, p * log_p, torch.zeros_like(p)).sum(-1)
+        p.scatter_(1, own, 0.0)
+        norm[rows] = (p.sum(-1).square() + p.square().sum(-1)).sqrt()
+    return HeadStats(log_probs=log_probs, entropy=entropy.clamp_min(0), logit_grad_norm=norm)
+
+
+def head_log_probs(
+    hidden: Float[Tensor, "N H"],
+    weight: Float[Tensor, "V H"],
+    ids: Int[Tensor, " N"],
+    *,
+    temperature: float,
+    bias: Float[Tensor, " V"] | None = None,
+) -> Float[Tensor, " N"]:
+    """Return log p(o) at each position, differentiable in hidden, weight and bias.
+
+    The backward pass computes the logits again, chunk by chunk. A tied head's gradient adds to the
+    embedding's as autograd always does.
+    """
+    result: Tensor = _HeadLogProbs.apply(hidden, weight, bias, ids, temperature)
+    return result
+
+
+class _HeadLogProbs(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        ids: Tensor,
+        temperature: float,
+    ) -> Tensor:
+        dtype = _accumulator(hidden.dtype)
+        normalizer = hidden.new_empty(len(hidden), dtype=dtype)
+        log_probs = torch.empty_like(normalizer)
+        for rows in _chunks(len(hidden), len(weight), dtype):
+            logits = _logits(hidden[rows], weight, bias, temperature, dtype)
+            normalizer[rows] = torch.logsumexp(logits, -1)
+            log_probs[rows] = torch.log_softmax(logits, -1).gather(1, ids[rows, None])[:, 0]
+        ctx.save_for_backward(hidden, weight, bias, ids, normalizer)
+        ctx.temperature = temperature
+        return log_probs
+
+    @staticmethod
+    @once_differentiable
+    def backward(
+        ctx: Any, grad: Tensor
+    ) -> tuple[Tensor | None, Tensor | None, Tensor | None, None, None]:
+        hidden, weight, bias, ids, normalizer = ctx.saved_tensors
+        dtype = normalizer.dtype
+        grad_hidden = torch.empty_like(hidden)
+        grad_weight = torch.zeros_like(weight, dtype=dtype)
+        grad_bias = None if bias is None else torch.zeros_like(bias, dtype=dtype)
+        for rows in _chunks(len(hidden), len(weight), dtype):
+            logits = _logits(hidden[rows], weight, bias, ctx.temperature, dtype)
+            grad_logits = logits.sub_(normalizer[rows, None]).exp_().neg_()
+            grad_logits.scatter_add_(1, ids[rows, None], torch.ones_like(grad_logits[:, :1]))
+            grad_logits.mul_((grad[rows] / ctx.temperature)[:, None])
+            if grad_bias is not None:
+                grad_bias += grad_logits.sum(0)
+            grad_hidden[rows] = (grad_logits.to(weight.dtype) @ weight).to(hidden.dtype)
+            grad_weight.addmm_(grad_logits.T, hidden[rows].to(dtype))
+        return (
+            grad_hidden,
+            grad_weight.to(weight.dtype),
+            None if grad_bias is None else grad_bias.to(bias.dtype),
+            None,
+            None,
+        )
+
+
+def _accumulator(dtype: torch.dtype) -> torch.dtype:
+    return dtype if dtype in (torch.float32, torch.float64) else torch.float32
+
+
+def _chunks(num_rows: int, vocabulary: int, dtype: torch.dtype) -> Iterator[slice]:
+    size = max(_SMALLEST_CHUNK, _CHUNK_BYTES // (vocabulary * dtype.itemsize))
+    for first in range(0, num_rows, size):
+        yield slice(first, first + size)
+
+
+def _logits(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, temperature: float, dtype: torch.dtype
+) -> Tensor:
+    logits = (hidden @ weight.T).to(dtype)
+    if bias is not None:
+        logits = logits + bias.to(dtype)
+    return logits if temperature == 1.0 else logits / temperature
