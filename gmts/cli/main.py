@@ -132,5 +132,3 @@ def main() -> None:
         sys.exit(BAD_INPUT)
 
 
-if __name__ == "__main__":
-    main()

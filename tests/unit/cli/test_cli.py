@@ -15,7 +15,7 @@ def clone(repository, tmp_path):
 
 def gmts(*arguments, cwd):
     return subprocess.run(
-        [sys.executable, "-m", "gmts.cli.main", *arguments],
+        [sys.executable, "-m", "gmts.cli", *arguments],
         cwd=cwd,
         capture_output=True,
         text=True,

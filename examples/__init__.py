@@ -1,0 +1,1 @@
+"""Own rewards, data sources and scores, as params.yaml names them; copy and change."""
