@@ -3,6 +3,7 @@
 import argparse
 import logging
 import os
+import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +12,7 @@ from flows.environment import quiet_environment
 from flows.failure import forget_failure, last_failure, record_failure
 from flows.lifeline import watch_ancestors
 from flows.names import STAGES
+from flows.subprocesses import process_group
 
 BAD_INPUT = 2
 """Exit code for input that breaks a rule, as of argparse itself."""
@@ -56,24 +58,28 @@ def _run(name: str, root: Path, until: str) -> int:
 
 
 def _pipeline(params: dict[str, object], root: Path, until: str) -> int:
-    import subprocess
+    """Run the pipeline, in a child of its own where a server has to be started for it.
 
-    from flows.server import local_server
+    Prefect sends the last logs when its process ends; the server must outlive that.
+    """
+    if "PREFECT_API_URL" not in os.environ:
+        from flows.server import local_server
+
+        command = [sys.executable, "-m", "flows", "pipeline", "--root", str(root), "--until", until]
+        with local_server(root), process_group(command, cwd=root, environment={}) as child:
+            return child.wait()
+    from flows.pipeline import pipeline
 
     forget_failure(root)
-    with local_server(root):
-        # Imported now: Prefect reads its settings, and with them the server's address, on import.
-        from flows.pipeline import pipeline
-
-        try:
-            pipeline(params, str(root), until)
-        except subprocess.CalledProcessError as error:
-            failure = last_failure(root)
-            if failure is not None:
-                sys.stderr.write(f"{failure.stage} failed: {failure.message}\n")
-                return failure.code
-            sys.stderr.write(f"{' '.join(error.cmd)} ended with code {error.returncode}\n")
-            return 1
+    try:
+        pipeline(params, str(root), until)
+    except subprocess.CalledProcessError as error:
+        failure = last_failure(root)
+        if failure is not None:
+            sys.stderr.write(f"{failure.stage} failed: {failure.message}\n")
+            return failure.code
+        sys.stderr.write(f"{' '.join(error.cmd)} ended with code {error.returncode}\n")
+        return 1
     return 0
 
 

@@ -16,6 +16,8 @@ _DEFAULTS = {
     # An embedded server takes 10 to 30 s to come up on two cores; Prefect gives up after 20.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
     "PREFECT_LOGGING_EXTRA_LOGGERS": "gmts",
+    # A process waits for one more batch of logs before it ends.
+    "PREFECT_LOGGING_TO_API_BATCH_INTERVAL": "0.2",
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
     # Two threads on busy cores are ruinous; torch's count is runtime.threads.
     "OMP_NUM_THREADS": "1",

@@ -8,13 +8,12 @@ from typing import Any, Literal
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from gmts.files import folder_sha256, read_json, write_json
+from gmts.files import folder_sha256, write_json
+from gmts.models.card import CARD, CARD_VERSION
 from gmts.models.template import PromptTemplate
 
 logger = logging.getLogger(__name__)
 
-CARD = "gmts.json"
-CARD_VERSION = 1
 _WEIGHTS = "*.safetensors"
 Dtype = Literal["float32", "bfloat16"]
 
@@ -111,22 +110,6 @@ def save_model(
         },
     )
     return sha256
-
-
-def read_model_card(folder: Path) -> dict[str, Any]:
-    """Return gmts.json of a folder that gmts wrote.
-
-    Raises:
-        ValueError: If it is missing, or was written for another version of gmts.
-    """
-    card: dict[str, Any] = read_json(folder / CARD)
-    version = card.get("schema_version")
-    if version != CARD_VERSION:
-        raise ValueError(
-            f"{folder / CARD}: schema_version must be {CARD_VERSION}, got {version!r}: the folder "
-            "was written by another version of gmts; train or warm-start it again"
-        )
-    return card
 
 
 def weights_sha256(folder: Path) -> str:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import torch
 
-from gmts.models.folder import end_token_ids, load_model, load_tokenizer, read_model_card
+from gmts.models.card import read_model_card
+from gmts.models.folder import end_token_ids, load_model, load_tokenizer
 from gmts.models.template import PromptTemplate
 from gmts.rollout.sampler import Sampler
 

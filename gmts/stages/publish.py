@@ -49,7 +49,7 @@ def publish(params: Params, workspace: Workspace) -> StageResult:
 
 
 def _lineage(params: Params, workspace: Workspace, chosen: Path) -> "Lineage":
-    from gmts.models.folder import read_model_card
+    from gmts.models.card import read_model_card
     from gmts.models.initial import read_initial
     from gmts.publishing.manifest import Lineage
 
