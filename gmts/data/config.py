@@ -7,6 +7,7 @@ from annotated_types import Ge
 from typing_extensions import Doc
 
 Scalar = bool | int | float | str | None
+TaskOption = Scalar | list[Scalar]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +42,7 @@ class DataConfig:
     ]
     task: Annotated[str, Doc("Name of the task, recorded as the rows' source.")]
     task_options: Annotated[
-        dict[str, Scalar], Doc("Options of the reasoning-gym generator, e.g. min_terms: 3.")
+        dict[str, TaskOption], Doc("Options of the reasoning-gym generator, e.g. min_terms: 3.")
     ]
     files: Annotated[SplitFiles, Doc("Local files.")]
     custom: Annotated[

@@ -184,7 +184,7 @@ def test_without_selection_the_step_is_the_plain_algorithms(algorithm):
         {"score": "random"},
         {"score": "logit_gradient"},
         {"side": "bottom"},
-        {"scope": "group"},
+        {"scope": "group", "ratio": 0.1},
         {"denominator": "all"},
         {"denominator": "group_selected"},
         {"algorithm": "grpo"},

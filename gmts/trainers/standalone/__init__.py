@@ -1,0 +1,1 @@
+"""The standalone trainer: one process, every step in plain sight."""
