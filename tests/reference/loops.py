@@ -88,7 +88,7 @@ def final_weights(base, selected, eligible, groups, denominator):
     ]
     kept = math.fsum(w for w, m, _ in flat if m)
     if denominator == "group_selected":
-        counts = {group: 0 for group in groups}
+        counts = dict.fromkeys(groups, 0)
         for group, row in zip(groups, selected, strict=True):
             counts[group] += sum(row)
         return [
