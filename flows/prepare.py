@@ -8,14 +8,14 @@ from prefect.cache_policies import NO_CACHE
 
 from flows.reporting import publish_result
 from gmts.config import Params, parse_params
-from gmts.stages import prepare as stage
+from gmts.stages.prepare import prepare as run_stage
 from gmts.stages.workspace import StageResult, Workspace
 
 
 @task(name="prepare", cache_policy=NO_CACHE)
 def prepare_task(params: Params, workspace: Workspace) -> StageResult:
     """Do the stage's work."""
-    return stage.prepare(params, workspace)
+    return run_stage(params, workspace)
 
 
 @flow(name="prepare", validate_parameters=False)

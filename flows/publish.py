@@ -8,14 +8,14 @@ from prefect.cache_policies import NO_CACHE
 
 from flows.reporting import publish_result
 from gmts.config import Params, parse_params
-from gmts.stages import publish as stage
+from gmts.stages.publish import publish as run_stage
 from gmts.stages.workspace import StageResult, Workspace
 
 
 @task(name="publish", cache_policy=NO_CACHE)
 def publish_task(params: Params, workspace: Workspace) -> StageResult:
     """Do the stage's work."""
-    return stage.publish(params, workspace)
+    return run_stage(params, workspace)
 
 
 @flow(name="publish", validate_parameters=False)

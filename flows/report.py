@@ -8,14 +8,14 @@ from prefect.cache_policies import NO_CACHE
 
 from flows.reporting import publish_result
 from gmts.config import Params, parse_params
-from gmts.stages import report as stage
+from gmts.stages.report import report as run_stage
 from gmts.stages.workspace import StageResult, Workspace
 
 
 @task(name="report", cache_policy=NO_CACHE)
 def report_task(params: Params, workspace: Workspace) -> StageResult:
     """Do the stage's work."""
-    return stage.report(params, workspace)
+    return run_stage(params, workspace)
 
 
 @flow(name="report", validate_parameters=False)

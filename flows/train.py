@@ -8,14 +8,14 @@ from prefect.cache_policies import NO_CACHE
 
 from flows.reporting import publish_result
 from gmts.config import Params, parse_params
-from gmts.stages import train as stage
+from gmts.stages.train import train as run_stage
 from gmts.stages.workspace import StageResult, Workspace
 
 
 @task(name="train", cache_policy=NO_CACHE)
 def train_task(params: Params, workspace: Workspace) -> StageResult:
     """Do the stage's work."""
-    return stage.train(params, workspace)
+    return run_stage(params, workspace)
 
 
 @flow(name="train", validate_parameters=False)

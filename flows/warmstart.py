@@ -8,14 +8,14 @@ from prefect.cache_policies import NO_CACHE
 
 from flows.reporting import publish_result
 from gmts.config import Params, parse_params
-from gmts.stages import warmstart as stage
+from gmts.stages.warmstart import warmstart as run_stage
 from gmts.stages.workspace import StageResult, Workspace
 
 
 @task(name="warmstart", cache_policy=NO_CACHE)
 def warmstart_task(params: Params, workspace: Workspace) -> StageResult:
     """Do the stage's work."""
-    return stage.warmstart(params, workspace)
+    return run_stage(params, workspace)
 
 
 @flow(name="warmstart", validate_parameters=False)

@@ -40,7 +40,7 @@ class TokenBatch:
             field.name: None if (value := getattr(self, field.name)) is None else value[index]
             for field in fields(self)
         }
-        return type(self)(**picked)
+        return type(self)(**picked)  # type: ignore[arg-type]  # one field alone may be None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

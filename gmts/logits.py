@@ -1,4 +1,4 @@
-"""From hidden states to token statistics, chunk by chunk: [tokens, vocabulary] never exists at once.
+"""From hidden states to token statistics in chunks: [tokens, vocabulary] never exists at once.
 
     N  tokens      H  hidden size      V  vocabulary size
 
@@ -73,7 +73,9 @@ def head_log_probs(
     The backward pass computes the logits again, chunk by chunk. A tied head's gradient adds to the
     embedding's as autograd always does.
     """
-    result: Tensor = _HeadLogProbs.apply(hidden, weight, bias, ids, temperature)
+    result: Tensor = _HeadLogProbs.apply(  # type: ignore[no-untyped-call]
+        hidden, weight, bias, ids, temperature
+    )
     return result
 
 

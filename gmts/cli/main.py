@@ -130,5 +130,3 @@ def main() -> None:
     except (ValueError, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(BAD_INPUT)
-
-

@@ -17,7 +17,7 @@ from gmts.rollout.sampler import Sampler
 _SEED_BITS = 63
 
 
-class PolicyLM(LM):
+class PolicyLM(LM):  # type: ignore[misc]  # lm-eval is not typed
     """Answers generate_until requests; the repeats of a prompt are sampled as one group.
 
     lm-eval asks for every repeat separately and in order. Questions are sampled in chunks, each
@@ -69,7 +69,10 @@ class PolicyLM(LM):
             raise ValueError(f"each prompt must be requested {self._samples} times in a row")
         self.responses = []
         with tqdm(
-            total=len(texts), desc="evaluate", unit="response", disable=True if disable_tqdm else None
+            total=len(texts),
+            desc="evaluate",
+            unit="response",
+            disable=True if disable_tqdm else None,
         ) as bar:
             for first in range(0, len(prompts), self._chunk):
                 answered = self._answer(prompts[first : first + self._chunk])

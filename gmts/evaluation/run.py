@@ -100,8 +100,8 @@ def write_evaluation(
         config: Samples, intervals.
         lineage: Model, hashes and settings, recorded with the scores.
     """
-    scores = {"schema_version": SCORES_VERSION, "task_sha256": task_sha256()} | lineage
-    scores |= summarize(evaluation, config)
+    scores: dict[str, Any] = {"schema_version": SCORES_VERSION, "task_sha256": task_sha256()}
+    scores |= lineage | summarize(evaluation, config)
     lines = [
         json.dumps(
             {

@@ -12,7 +12,7 @@ CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }}\n{% endfo
 """Message contents, one per line; the response follows on the next line."""
 
 _ISOLATED = r"[0-9+\-*/=\n{}()\[\]:,;']"
-"""Digits, operators and brackets are tokens of their own, so that numbers are read digit by digit."""
+"""Digits, operators and brackets stand alone, so that numbers are read digit by digit."""
 
 
 def build_tokenizer(texts: Iterable[str], vocabulary_size: int) -> Any:

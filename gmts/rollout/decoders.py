@@ -30,7 +30,7 @@ def make_decoder(model: Any, max_new_tokens: int) -> Decoder:
 
 
 def fusable(model: Any) -> bool:
-    """Return True for the plain Qwen2 and Llama architectures, whose forward FusedDecoder writes out."""
+    """Return True for plain Qwen2 and Llama models, whose forward FusedDecoder writes out."""
     config = model.config
     rope = getattr(config, "rope_parameters", None) or {}
     return (
@@ -185,7 +185,7 @@ class FusedDecoder:
         self._values = [values[rows] for values in self._values]
 
     def _forward(self, hidden: Tensor, positions: Tensor, mask: Tensor | None) -> Tensor:
-        """Run the layers on [B, n, H] at the end of the cache; mask [B, 1, n, length + n] or None."""
+        """Run the layers on [B, n, H] after what is cached; mask [B, 1, n, length + n] or None."""
         rows, width, _ = hidden.shape
         start, end = self._length, self._length + width
         cos, sin = self._cos[positions][:, None], self._sin[positions][:, None]

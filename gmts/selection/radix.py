@@ -23,30 +23,35 @@ Reduce = Callable[[Tensor], Tensor]
 class KeyColumn:
     """One column of keys; smaller comes first, as unsigned numbers."""
 
-    keys: Tensor
-    """[M], int32 or int64."""
+    keys: Callable[[Tensor | None], Tensor]
+    """Keys of the tokens at some indices, or of all for None; called only for tokens that tie in
+    every column before, so that costly keys are computed for few."""
     bits: int
+    """32 for int32 keys, 64 for int64."""
 
 
-def first_k(columns: Sequence[KeyColumn], k: int, reduce: Reduce) -> Bool[Tensor, " M"]:
+def first_k(
+    columns: Sequence[KeyColumn], count: int, k: int, reduce: Reduce, device: torch.device
+) -> Bool[Tensor, " M"]:
     """Return the mask of the `k` tokens that come first over all ranks.
 
     Args:
         columns: Keys of this rank's tokens, most significant column first; together they must
             tell any two tokens apart.
+        count: M, the number of this rank's tokens.
         k: At most the number of tokens over all ranks.
         reduce: Sum over the ranks; identity for one process. Called equally often on each.
+        device: Where the tokens are.
 
     Raises:
         ValueError: If two tokens have equal keys and only one of them is wanted.
     """
-    device = columns[0].keys.device
-    chosen = torch.zeros(len(columns[0].keys), dtype=torch.bool, device=device)
+    chosen = torch.zeros(count, dtype=torch.bool, device=device)
     candidates: Tensor | None = None  # indices; None for all, which need not be written out
     if k == 0:
         return chosen
     for column in columns:
-        keys = column.keys if candidates is None else column.keys[candidates]
+        keys = column.keys(candidates)
         for shift in range(column.bits - _DIGIT_BITS, -1, -_DIGIT_BITS):
             digits = ((keys >> shift) & (_BUCKETS - 1)).to(torch.uint8)
             counts = reduce(torch.bincount(digits, minlength=_BUCKETS))

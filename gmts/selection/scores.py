@@ -22,7 +22,7 @@ class Scores:
     values: Float[Tensor, "B T"]
     """float32; 0 outside the response mask."""
     eligible: Bool[Tensor, "B T"]
-    """Response tokens that may be selected; those with score 0 may not, except by ets and random."""
+    """Who may be selected: not a token with score 0, except by ets and random."""
 
 
 def gmts(stats: TokenStats, omega: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """Which response tokens carry loss."""
 
+import functools
 import math
 from dataclasses import dataclass
 from decimal import Decimal
@@ -108,11 +109,10 @@ class _Pool:
         self.shape = batch.response_mask.shape
         self.tokens = batch.response_mask
         self.rows, self.positions = scores.eligible.nonzero(as_tuple=True)
-        sample_ids = batch.sample_ids[self.rows]
         self.candidates = Candidates(
             scores=scores.values[self.rows, self.positions],
-            ties=tie_keys(sample_ids, self.positions, seed=seed, step=step),
-            sample_ids=sample_ids,
+            ties=functools.partial(tie_keys, seed=seed, step=step),
+            sample_ids=batch.sample_ids[self.rows],
             positions=self.positions,
         )
 

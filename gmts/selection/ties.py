@@ -32,7 +32,8 @@ def random_scores(
     """Return float32 scores in (0, 1], uniform over 2^24 values."""
     keys = _hash(sample_ids, positions, seed, step, _RANDOM)
     top = _shifted(keys, 64 - _RANDOM_BITS)
-    return (top + 1).float() / 2**_RANDOM_BITS
+    scores: Tensor = (top + 1).float() / 2**_RANDOM_BITS
+    return scores
 
 
 def _hash(sample_ids: Tensor, positions: Tensor, seed: int, step: int, stream: int) -> Tensor:

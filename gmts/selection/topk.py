@@ -1,5 +1,6 @@
 """Exact top-k of token scores with a total order, on one process or over ranks."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -8,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.distributed import ProcessGroup
 
-from gmts.selection.radix import KeyColumn, first_k
+from gmts.selection.radix import KeyColumn, Reduce, first_k
 from gmts.tensors import gather_rows, global_sum
 
 GATHER_LIMIT = 1 << 22
@@ -25,8 +26,8 @@ class Candidates:
 
     scores: Float[Tensor, " M"]
     """float32, >= 0."""
-    ties: Int[Tensor, " M"]
-    """Tie keys, see `gmts.selection.ties`."""
+    ties: Callable[[Int[Tensor, " n"], Int[Tensor, " n"]], Int[Tensor, " n"]]
+    """Tie keys of (sample ids, positions), see `gmts.selection.ties`."""
     sample_ids: Int[Tensor, " M"]
     positions: Int[Tensor, " M"]
 
@@ -51,14 +52,14 @@ def top_k(
             to `GATHER_LIMIT` candidates.
     """
     if process_group is None:
-        return first_k(_columns(candidates), k, lambda counts: counts)
+        return _first(candidates, k, lambda counts: counts)
     if exchange == "auto":
         count = torch.tensor(len(candidates.scores), device=candidates.scores.device)
         exchange = "gather" if int(global_sum(count, process_group)) <= GATHER_LIMIT else "radix"
     if exchange == "radix":
-        return first_k(_columns(candidates), k, lambda counts: global_sum(counts, process_group))
+        return _first(candidates, k, lambda counts: global_sum(counts, process_group))
     everywhere, own = gather_candidates(candidates, process_group)
-    return first_k(_columns(everywhere), k, lambda counts: counts)[own]
+    return _first(everywhere, k, lambda counts: counts)[own]
 
 
 def gather_candidates(
@@ -68,13 +69,13 @@ def gather_candidates(
     if process_group is None:
         return candidates, slice(0, len(candidates.scores))
     bits = candidates.scores.view(torch.int32).long()
-    rows = torch.stack([bits, candidates.ties, candidates.sample_ids, candidates.positions], 1)
+    rows = torch.stack([bits, candidates.sample_ids, candidates.positions], 1)
     everywhere, own = gather_rows(rows, process_group)
-    bits, ties, sample_ids, positions = everywhere.unbind(1)
+    bits, sample_ids, positions = everywhere.unbind(1)
     return (
         Candidates(
             scores=bits.int().view(torch.float32),
-            ties=ties,
+            ties=candidates.ties,
             sample_ids=sample_ids,
             positions=positions,
         ),
@@ -87,7 +88,8 @@ def top_k_per_group(
 ) -> Bool[Tensor, " M"]:
     """Return which candidates are among the best `k_of[group]` of their own group, same order."""
     order = torch.arange(len(candidates.scores), device=candidates.scores.device)
-    flipped = candidates.ties ^ torch.iinfo(torch.int64).min  # unsigned order as signed order
+    ties = candidates.ties(candidates.sample_ids, candidates.positions)
+    flipped = ties ^ torch.iinfo(torch.int64).min  # unsigned order as signed order
     for keys in (
         candidates.positions,
         candidates.sample_ids,
@@ -105,12 +107,24 @@ def top_k_per_group(
     return chosen
 
 
-def _columns(candidates: Candidates) -> list[KeyColumn]:
-    # Floats that are not negative order like their bits; larger scores come first.
-    descending = _LARGEST_INT32 - candidates.scores.view(torch.int32)
-    return [
+def _first(candidates: Candidates, k: int, reduce: Reduce) -> Tensor:
+    ids, positions = candidates.sample_ids, candidates.positions
+
+    def descending(index: Tensor | None) -> Tensor:
+        # Floats that are not negative order like their bits; larger scores come first.
+        return _LARGEST_INT32 - _picked(candidates.scores, index).view(torch.int32)
+
+    columns = [
         KeyColumn(keys=descending, bits=_FLOAT_BITS),
-        KeyColumn(keys=candidates.ties, bits=_KEY_BITS),
-        KeyColumn(keys=candidates.sample_ids, bits=_KEY_BITS),
-        KeyColumn(keys=candidates.positions, bits=_KEY_BITS),
+        KeyColumn(
+            keys=lambda index: candidates.ties(_picked(ids, index), _picked(positions, index)),
+            bits=_KEY_BITS,
+        ),
+        KeyColumn(keys=lambda index: _picked(ids, index), bits=_KEY_BITS),
+        KeyColumn(keys=lambda index: _picked(positions, index), bits=_KEY_BITS),
     ]
+    return first_k(columns, len(ids), k, reduce, ids.device)
+
+
+def _picked(values: Tensor, index: Tensor | None) -> Tensor:
+    return values if index is None else values[index]

@@ -88,9 +88,7 @@ def test_recorded_log_probs_are_those_of_a_plain_forward_pass(kind, temperature)
     model = policy(kind, torch.float32)
     samples = sampler(
         model, eos_ids=[VOCABULARY + 1], temperature=temperature, max_response_tokens=500
-    ).sample(
-        PROMPTS[:2], 2, torch.Generator().manual_seed(1)
-    )
+    ).sample(PROMPTS[:2], 2, torch.Generator().manual_seed(1))
     for row, sample in enumerate(samples):
         prompt = PROMPTS[row // 2]
         logits = logits_of(model, prompt + list(sample.token_ids))[len(prompt) - 1 : -1]

@@ -1,4 +1,4 @@
-"""One optimizer step: score and select over the whole mini-batch, then backward where it matters."""
+"""One optimizer step: score and select over the whole mini-batch, backward where it matters."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -242,7 +242,7 @@ def _complete_gradients(policy: Any, process_group: ProcessGroup | None) -> None
 
 
 def _clipped_norm(policy: Any, max_norm: float, step: int) -> float:
-    """Scale gradients down to `max_norm` and return their norm before; refuse what is not finite."""
+    """Scale gradients down to `max_norm`; return their norm before, refuse what is not finite."""
     parameters = [p for p in policy.parameters() if p.requires_grad]
     norm = float(torch.nn.utils.clip_grad_norm_(parameters, max_norm, foreach=False))
     if norm != norm or norm == float("inf"):

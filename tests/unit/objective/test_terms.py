@@ -108,5 +108,5 @@ def test_an_integer_mask_is_refused():
     from dataclasses import replace
 
     batch = replace(token_batch([[True]]), response_mask=torch.ones(1, 1, dtype=torch.long))
-    with pytest.raises(ValueError, match="response_mask must be bool, got torch.int64"):
+    with pytest.raises(ValueError, match=r"response_mask must be bool, got torch\.int64"):
         objective_terms(torch.zeros(1, 1), batch, objective())

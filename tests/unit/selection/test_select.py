@@ -152,7 +152,10 @@ def test_more_than_two_to_the_24_scores_are_selected_exactly():
     scores[-3:] = 2.0
     numbers = torch.arange(count)
     candidates = Candidates(
-        scores=scores, ties=numbers, sample_ids=numbers, positions=torch.zeros_like(numbers)
+        scores=scores,
+        ties=lambda sample_ids, positions: sample_ids,
+        sample_ids=numbers,
+        positions=torch.zeros_like(numbers),
     )
     chosen = top_k(candidates, 5, process_group=None).nonzero()[:, 0].tolist()
     assert chosen == [0, 1, count - 3, count - 2, count - 1]

@@ -1,0 +1,106 @@
+"""SIGKILL of DVC in the middle of training: no orphan, and the next run resumes."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+import psutil
+import pytest
+
+from tests.support.clones import TINY, environment, gmts, make_clone, run
+
+STEPS = 40
+
+
+@pytest.fixture(scope="module")
+def clone(repository, tmp_path_factory):
+    clone = make_clone(repository, tmp_path_factory.mktemp("killed"))
+    gmts(
+        clone, "config", "use", "smoke", *TINY, f"train.steps={STEPS}", "train.validation_every=40"
+    )
+    return clone
+
+
+def checkpoints(clone):
+    return list((clone / "work" / "train").glob("*/checkpoints/step*"))
+
+
+def descendants(pid):
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def wait_for(condition, seconds=120):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+def kill_during_training(clone):
+    """SIGKILL `dvc repro` once a checkpoint is there; return its descendants at that moment."""
+    with subprocess.Popen(
+        ["dvc", "repro"],
+        cwd=clone,
+        env=environment(clone),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        wait_for(lambda: checkpoints(clone) or process.poll() is not None)
+        assert process.poll() is None, "training ended before it could be killed"
+        children = descendants(process.pid)
+        os.kill(process.pid, signal.SIGKILL)
+    return children
+
+
+def gone(process):
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def metrics(clone):
+    lines = (clone / "reports" / "train" / "metrics.jsonl").read_text().splitlines()
+    return [
+        {k: v for k, v in json.loads(line).items() if not k.startswith(("time/", "memory/"))}
+        for line in lines
+    ]
+
+
+def test_a_killed_dvc_leaves_no_orphan_and_the_next_run_resumes_to_the_same_end(clone):
+    children = kill_during_training(clone)
+    assert children
+    wait_for(lambda: all(map(gone, children)), seconds=30)
+    assert not (clone / "models" / "last").exists()
+    run(["dvc", "repro"], clone)
+    stage = json.loads((clone / "reports" / "stages" / "train.json").read_text())
+    assert 0 < stage["values"]["resumed_from_step"] < STEPS
+    resumed = (clone / "models" / "last" / "model.safetensors").read_bytes()
+    steps = metrics(clone)
+    assert [record["step"] for record in steps] == list(range(STEPS + 1))
+    assert "up to date" in run(["dvc", "repro"], clone).stdout
+
+    # From the start, without interruption: the same bytes.
+    for folder in (clone / "work" / "train").iterdir():
+        folder.rename(clone / f"set-aside-{folder.name[:6]}")
+    run(["dvc", "repro", "--force", "--single-item", "train"], clone)
+    stage = json.loads((clone / "reports" / "stages" / "train.json").read_text())
+    assert stage["values"]["resumed_from_step"] == 0
+    assert (clone / "models" / "last" / "model.safetensors").read_bytes() == resumed
+    assert metrics(clone) == steps
+
+    # A changed parameter is another experiment: it starts at step 0.
+    gmts(clone, "config", "set", "selection.ratio=0.35")
+    output = run(["dvc", "repro", "train"], clone).stdout
+    assert re.findall(r"Running stage '(\w+)'", output) == ["train"]
+    stage = json.loads((clone / "reports" / "stages" / "train.json").read_text())
+    assert stage["values"]["resumed_from_step"] == 0
+    removable = gmts(clone, "clean").stdout
+    assert removable.count("resumable state of another experiment") == 1
