@@ -1,12 +1,12 @@
 r"""An own data source: is a sum even or odd?
 
-    data:
-      source: custom
-      task: parity
-      custom: examples.parity:questions
-    rewards:
-      scorer: custom
-      custom: examples.parity:reward
+data:
+  source: custom
+  task: parity
+  custom: examples.parity:questions
+rewards:
+  scorer: custom
+  custom: examples.parity:reward
 """
 
 import random

@@ -1,8 +1,8 @@
 r"""An own token score: how surprised the policy was, times the coefficient of the gradient.
 
-    selection:
-      score: custom
-      custom: examples.surprise:score
+selection:
+  score: custom
+  custom: examples.surprise:score
 """
 
 from torch import Tensor

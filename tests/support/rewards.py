@@ -1,0 +1,19 @@
+"""Rewards for control experiments."""
+
+import random
+
+from gmts.rewards.config import RewardsConfig
+from gmts.rewards.scorer import make_scorer
+from gmts.rewards.verdict import Verdict
+
+_truth = make_scorer(RewardsConfig(scorer="reasoning_gym", answer="boxed", custom=None))
+_rng = random.Random(0)
+_recent: list[Verdict] = []
+_REMEMBERED = 256
+
+
+def shuffled(response, ground_truth, meta):
+    """Return the true verdict of some other recent response: as often right, but at random."""
+    _recent.append(_truth(response, ground_truth, meta))
+    del _recent[:-_REMEMBERED]
+    return _rng.choice(_recent)
