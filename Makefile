@@ -47,8 +47,16 @@ format: $(STAMP) ## Format and fix what can be fixed.
 test: check ## All checks, and the tests that take seconds.
 	@pytest -m "not slow"
 
-test-slow: $(STAMP) ## The tests that take minutes: seeds, kills, browser.
-	@pytest -m slow
+test-slow: $(STAMP) mutants ## The tests that take minutes: mutants, seeds, kills.
+	@pytest -m slow -s
+
+mutants: $(STAMP) ## Put listed faults into a copy of the core; the tests must catch each.
+	@$(BIN)/python -m tests.mutants
+
+bench: $(STAMP) ## Print the tables of docs/benchmarks.md.
+	@$(BIN)/python benchmarks/sampler.py
+	@$(BIN)/python benchmarks/selection.py
+	@$(BIN)/python benchmarks/update_step.py
 
 docs: $(STAMP) ## Regenerate the parameter reference.
 	@$(BIN)/python -m gmts.config.reference > docs/parameters.md

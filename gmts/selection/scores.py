@@ -1,5 +1,6 @@
 """Token scores: how much a token's update is expected to matter. Larger comes first."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -22,7 +23,7 @@ class Scores:
     values: Float[Tensor, "B T"]
     """float32; 0 outside the response mask."""
     eligible: Bool[Tensor, "B T"]
-    """Who may be selected: not a token with score 0, except by ets and random."""
+    """Response tokens that may be selected: with ets and random all, otherwise those above 0."""
 
 
 def gmts(stats: TokenStats, omega: Tensor) -> Tensor:
@@ -85,12 +86,11 @@ def score_tokens(
             named), the mask is not bool, or shapes disagree.
     """
     mask = batch.response_mask
-    if mask.dtype != torch.bool:
-        raise ValueError(f"response_mask must be bool, got {mask.dtype}")
+    _check_shapes(stats, omega, batch)
     if score == "none":
         values = torch.ones(mask.shape, device=mask.device)
     elif score == "random":
-        values = _random(batch, seed, step)
+        values = random_scores(batch.sample_ids, mask, seed=seed, step=step)
     else:
         function = custom if score == "custom" else SCORES[score]
         if function is None:
@@ -99,22 +99,41 @@ def score_tokens(
     if values.shape != mask.shape:
         raise ValueError(f"scores must have shape {tuple(mask.shape)}, got {tuple(values.shape)}")
     values = torch.where(mask, values.detach().float(), 0.0)
-    _check(values, batch)
+    problem = first_broken(values, batch)
+    if problem is not None:
+        raise ValueError(problem)
     return Scores(values=values, eligible=mask if score in _EVERY_TOKEN else mask & (values > 0))
 
 
-def _random(batch: TokenBatch, seed: int, step: int) -> Tensor:
-    rows, positions = batch.response_mask.nonzero(as_tuple=True)
-    values = torch.zeros(batch.response_mask.shape, device=rows.device)
-    values[rows, positions] = random_scores(batch.sample_ids[rows], positions, seed=seed, step=step)
-    return values
+def first_broken(values: Float[Tensor, "B T"], batch: TokenBatch) -> str | None:
+    """Return which response token has a NaN, infinite or negative score, in words; or None."""
+    if not values.numel():
+        return None
+    low, high = torch.stack(values.aminmax()).tolist()  # NaN if there is one
+    if low >= 0 and high < math.inf:
+        return None
+    broken = batch.response_mask & ~((values >= 0) & (values < math.inf))
+    if not bool(broken.any()):
+        return None
+    row, column = broken.nonzero()[0].tolist()
+    return (
+        f"the score of sample {int(batch.sample_ids[row])} at position {column} must be finite "
+        f"and >= 0, got {values[row, column].item()}"
+    )
 
 
-def _check(values: Tensor, batch: TokenBatch) -> None:
-    broken = ~(torch.isfinite(values) & (values >= 0))
-    if bool(broken.any()):
-        row, position = broken.nonzero()[0].tolist()
-        raise ValueError(
-            f"the score of sample {int(batch.sample_ids[row])} at position {position} must be "
-            f"finite and >= 0, got {values[row, position].item()}"
-        )
+def _check_shapes(stats: TokenStats, omega: Tensor, batch: TokenBatch) -> None:
+    mask = batch.response_mask
+    if mask.dtype != torch.bool:
+        raise ValueError(f"response_mask must be bool, got {mask.dtype}")
+    for name, tensor in (
+        ("omega", omega),
+        ("log_probs", stats.log_probs),
+        ("entropy", stats.entropy),
+        ("logit_grad_norm", stats.logit_grad_norm),
+    ):
+        if tensor.shape != mask.shape:
+            raise ValueError(
+                f"{name} must have the shape of response_mask {tuple(mask.shape)}, got "
+                f"{tuple(tensor.shape)}"
+            )

@@ -1,9 +1,9 @@
 """Which response tokens carry loss."""
 
-import functools
 import math
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 
 import torch
 from jaxtyping import Bool, Int
@@ -11,10 +11,12 @@ from torch import Tensor, distributed
 from torch.distributed import ProcessGroup
 
 from gmts.batch import TokenBatch
-from gmts.selection.config import Scope, SelectionConfig, Side
+from gmts.selection.checks import check_unique, input_problem, raise_everywhere
+from gmts.selection.config import SelectionConfig, Side
+from gmts.selection.radix import row_blocks, row_counts
 from gmts.selection.scores import Scores
-from gmts.selection.ties import tie_keys
-from gmts.selection.topk import Candidates, Exchange, gather_candidates, top_k, top_k_per_group
+from gmts.selection.ties import first_positions, tie_states
+from gmts.selection.topk import LARGEST_KEY, Candidates, Exchange, top_k
 from gmts.tensors import gather_rows, global_sum
 
 
@@ -24,7 +26,8 @@ class Selection:
 
     mask: Bool[Tensor, "B T"]
     threshold: float | None
-    """Smallest selected score (side bottom: the largest); None if nothing is selected."""
+    """Smallest selected score (side bottom: the largest) over all scopes; None if nothing is
+    selected, and with score none."""
     num_selected: int
     num_eligible: int
     num_response_tokens: int
@@ -33,9 +36,14 @@ class Selection:
     """Fewer tokens were eligible than asked for, in some scope."""
 
 
-def num_wanted(ratio: Decimal, num_tokens: int) -> int:
+def num_wanted(ratio: Fraction, num_tokens: int) -> int:
     """Return ceil(ratio * num_tokens) in exact arithmetic."""
     return math.ceil(ratio * num_tokens)
+
+
+def exact_ratio(ratio: float) -> Fraction:
+    """Return the number that the shortest decimal of `ratio` says: 0.1 is one tenth."""
+    return Fraction(Decimal(str(ratio)))
 
 
 def select_tokens(
@@ -51,50 +59,56 @@ def select_tokens(
 ) -> Selection:
     """Return the tokens of the optimizer mini-batch that carry loss.
 
-    The top side takes the k = min(ceil(ratio * N), eligible) largest scores of its scope; bottom at
-    ratio b takes the eligible tokens that top at 1 - b leaves. Ties are broken by a hash of (seed,
-    step, sample id, position), so that the set depends on the scores alone.
+    The top side takes the k = min(ceil(ratio * N), eligible) largest scores of its scope, N being
+    the scope's response tokens; bottom at ratio b takes the eligible tokens that top at 1 - b
+    leaves. Ties are broken by a hash of (seed, step, sample id, position), so that the set depends
+    on the scores alone: not on padding, order, micro-batches or ranks. A scope without eligible
+    tokens selects none.
 
     Args:
         scores: Of the whole mini-batch; this rank's share of it.
-        batch: The same rows.
+        batch: The same rows. A rank may have none.
         config: Ratio, side, scope; score none selects every token.
         seed: Of the run.
         step: Optimizer step.
         process_group: Ranks that share the mini-batch; None for one process.
-        micro_batch_ids: Micro-batch of each row, for scope micro_batch.
+        micro_batch_ids: Micro-batch of each row, for scope micro_batch; never shared between ranks.
         exchange: See `gmts.selection.topk.top_k`.
 
     Raises:
-        ValueError: If there is no response token at all, sample ids repeat, shapes disagree, or
-            scope micro_batch comes without micro_batch_ids.
+        ValueError: If there is no response token at all, a score is NaN, infinite or negative,
+            sample ids repeat, a mask is not bool, shapes disagree, or scope micro_batch comes
+            without micro_batch_ids. Whichever rank has the fault, every rank raises.
+
+    Source: arXiv 2608.30632, section 3.2; docs/objective.md.
     """
+    problem = input_problem(scores, batch, config, micro_batch_ids)
+    raise_everywhere(problem, batch.sample_ids.device, process_group)
     mask = batch.response_mask
-    _check(scores, batch)
-    counts = torch.stack([mask.sum(), scores.eligible.sum()])
-    num_tokens, num_eligible = global_sum(counts, process_group).tolist()
+    columns = (batch.sample_ids, batch.group_ids, row_counts(mask), row_counts(scores.eligible))
+    rows = torch.stack([column.long() for column in columns], 1)
+    everywhere, own = gather_rows(rows, process_group)
+    check_unique(everywhere[:, 0])
+    num_tokens, num_eligible = everywhere[:, 2:].sum(0).tolist()
     if num_tokens == 0:
         raise ValueError("the mini-batch must have at least one response token, got none")
-    if config.score == "none":
-        chosen, saturated = mask, False
-    else:
-        pool = _Pool(scores, batch, seed, step)
-        ratio = Decimal(str(config.ratio))
-        top_ratio = ratio if config.side == "top" else 1 - ratio
-        scope_ids = _scope_ids(config.scope, batch, micro_batch_ids)
-        # A micro-batch lies on one rank.
-        ranks = None if config.scope == "micro_batch" else process_group
-        if scope_ids is None:
-            k = min(num_wanted(top_ratio, num_tokens), num_eligible)
-            saturated = num_wanted(top_ratio, num_tokens) > num_eligible
-            top = top_k(pool.candidates, k, process_group=ranks, exchange=exchange)
-        else:
-            top, saturated = _top_per_scope(pool, scope_ids, top_ratio, ranks)
-        chosen = pool.mask(top if config.side == "top" else ~top)
-    num_selected = int(global_sum(chosen.sum(), process_group))
+    chosen, threshold, num_selected, saturated = mask, None, num_tokens, False
+    if config.score != "none":
+        ranks = process_group
+        if config.scope == "micro_batch":  # which lies on one rank
+            everywhere, own, ranks = rows, slice(0, len(rows)), None
+        scopes, wanted, saturated = _scopes(everywhere, config, micro_batch_ids)
+        candidates = _candidates(scores, batch, scopes[own], seed, step)
+        chosen = top_k(candidates, wanted, process_group=ranks, exchange=exchange)
+        if config.side == "bottom":
+            chosen = scores.eligible & ~chosen
+        threshold = _threshold(candidates.keys, chosen, config.side, process_group)
+        counts = torch.tensor([int(torch.count_nonzero(chosen)), saturated], device=mask.device)
+        num_selected, num_saturated = global_sum(counts, process_group).tolist()
+        saturated = num_saturated > 0
     return Selection(
         mask=chosen,
-        threshold=_threshold(scores.values[chosen], num_selected, config.side, process_group),
+        threshold=threshold,
         num_selected=num_selected,
         num_eligible=num_eligible,
         num_response_tokens=num_tokens,
@@ -102,94 +116,60 @@ def select_tokens(
     )
 
 
-class _Pool:
-    """The eligible tokens of this rank as a flat list."""
+def _scopes(
+    rows: Int[Tensor, "R 4"], config: SelectionConfig, micro_batch_ids: Int[Tensor, " R"] | None
+) -> tuple[Int[Tensor, " R"], Int[Tensor, " S"], bool]:
+    """Return the scope of each row, the top side's k in each, and whether one has too few tokens.
 
-    def __init__(self, scores: Scores, batch: TokenBatch, seed: int, step: int) -> None:
-        self.shape = batch.response_mask.shape
-        self.tokens = batch.response_mask
-        self.rows, self.positions = scores.eligible.nonzero(as_tuple=True)
-        self.candidates = Candidates(
-            scores=scores.values[self.rows, self.positions],
-            ties=functools.partial(tie_keys, seed=seed, step=step),
-            sample_ids=batch.sample_ids[self.rows],
-            positions=self.positions,
-        )
-
-    def mask(self, chosen: Tensor) -> Tensor:
-        """Return [B, T] from [M]."""
-        result = torch.zeros(self.shape, dtype=torch.bool, device=chosen.device)
-        result[self.rows[chosen], self.positions[chosen]] = True
-        return result
-
-
-def _scope_ids(scope: Scope, batch: TokenBatch, micro_batch_ids: Tensor | None) -> Tensor | None:
-    if scope == "batch":
-        return None
-    if scope == "group":
-        return batch.group_ids
-    if micro_batch_ids is None or micro_batch_ids.shape != batch.sample_ids.shape:
-        found = None if micro_batch_ids is None else tuple(micro_batch_ids.shape)
-        raise ValueError(
-            "micro_batch_ids must be given for selection.scope micro_batch, one per row "
-            f"({len(batch.sample_ids)}), got {found}"
-        )
-    return micro_batch_ids
+    Args:
+        rows: Sample id, group id, response tokens and eligible tokens of every row that counts.
+        config: Ratio, side, scope.
+        micro_batch_ids: Micro-batch of each of these rows, if that is the scope.
+    """
+    ids = torch.zeros_like(rows[:, 1])
+    if config.scope == "group":
+        ids = rows[:, 1]
+    elif config.scope == "micro_batch" and micro_batch_ids is not None:
+        ids = micro_batch_ids
+    names, scopes = torch.unique(ids, return_inverse=True)
+    sizes = rows.new_zeros((len(names), 2)).index_add_(0, scopes, rows[:, 2:]).tolist()
+    ratio = exact_ratio(config.ratio)
+    top_ratio = ratio if config.side == "top" else 1 - ratio
+    wanted = [min(num_wanted(top_ratio, size), eligible) for size, eligible in sizes]
+    saturated = any(num_wanted(ratio, size) > eligible for size, eligible in sizes)
+    return scopes, torch.tensor(wanted, dtype=torch.int64, device=rows.device), saturated
 
 
-def _top_per_scope(
-    pool: _Pool, scope_ids: Tensor, ratio: Decimal, process_group: ProcessGroup | None
-) -> tuple[Tensor, bool]:
-    """Return the top of each scope among this rank's candidates; a scope may span ranks."""
-    per_row = torch.stack([scope_ids, pool.tokens.sum(1)], 1)
-    sizes = _sums(gather_rows(per_row, process_group)[0])
-    own_ids = scope_ids[pool.rows]
-    everywhere, own = gather_candidates(pool.candidates, process_group)
-    ids, _ = gather_rows(own_ids, process_group)
-    wanted = {scope: num_wanted(ratio, size) for scope, size in sizes.items()}
-    eligible = _sums(torch.stack([ids, torch.ones_like(ids)], 1))
-    saturated = any(k > eligible.get(scope, 0) for scope, k in wanted.items())
-    return top_k_per_group(everywhere, ids, wanted)[own], saturated
-
-
-def _sums(pairs: Tensor) -> dict[int, int]:
-    """Return the sum of the second column for each value of the first."""
-    keys, index = torch.unique(pairs[:, 0], return_inverse=True)
-    sums = torch.zeros_like(keys).index_add_(0, index, pairs[:, 1])
-    return dict(zip(keys.tolist(), sums.tolist(), strict=True))
+def _candidates(
+    scores: Scores, batch: TokenBatch, scopes: Tensor, seed: int, step: int
+) -> Candidates:
+    # -0.0 becomes 0.0: equal scores must have equal bits.
+    keys = (scores.values + 0.0).view(torch.int32)
+    for rows in row_blocks(*keys.shape):
+        keys[rows] |= scores.eligible[rows].int() - 1  # -1 where not eligible
+    sample_ids = batch.sample_ids.long()
+    return Candidates(
+        keys=keys,
+        scopes=scopes,
+        sample_ids=sample_ids,
+        tie_states=tie_states(sample_ids, seed=seed, step=step),
+        first=first_positions(batch.response_mask),
+    )
 
 
 def _threshold(
-    selected: Tensor, num_selected: int, side: Side, process_group: ProcessGroup | None
+    keys: Tensor, chosen: Tensor, side: Side, process_group: ProcessGroup | None
 ) -> float | None:
-    if num_selected == 0:
-        return None
-    sign = 1.0 if side == "top" else -1.0
-    worst = (sign * selected).min() if len(selected) else selected.new_tensor(math.inf)
+    """Return the smallest chosen score (side bottom: the largest) over all ranks, or None."""
+    # The largest of the chosen keys, counted from the other end for side top.
+    largest = keys.new_tensor(-1)
+    for rows in row_blocks(*keys.shape):
+        counted = keys[rows] if side == "bottom" else LARGEST_KEY - keys[rows]
+        if counted.numel():
+            largest = torch.maximum(largest, (counted | (chosen[rows].int() - 1)).amax())
     if process_group is not None:
-        distributed.all_reduce(worst, op=distributed.ReduceOp.MIN, group=process_group)
-    return sign * float(worst)
-
-
-def _check(scores: Scores, batch: TokenBatch) -> None:
-    mask = batch.response_mask
-    if mask.dtype != torch.bool or scores.eligible.dtype != torch.bool:
-        raise ValueError(
-            f"masks must be bool, got {mask.dtype} for response_mask and "
-            f"{scores.eligible.dtype} for eligible"
-        )
-    for name, tensor in (("scores", scores.values), ("eligible", scores.eligible)):
-        if tensor.shape != mask.shape:
-            raise ValueError(
-                f"{name} must have the shape of response_mask {tuple(mask.shape)}, got "
-                f"{tuple(tensor.shape)}"
-            )
-    if scores.values.dtype != torch.float32:
-        raise ValueError(f"scores must be float32, got {scores.values.dtype}")
-    if bool((scores.eligible & ~mask).any()):
-        raise ValueError("eligible must lie within response_mask, got tokens outside of it")
-    values = scores.values[scores.eligible]
-    if bool((~torch.isfinite(values) | (values < 0)).any()):
-        raise ValueError("scores must be finite and >= 0, got a NaN, infinite or negative one")
-    if len(torch.unique(batch.sample_ids)) != len(batch.sample_ids):
-        raise ValueError("sample_ids must be unique within the mini-batch, got repeated ones")
+        distributed.all_reduce(largest, op=distributed.ReduceOp.MAX, group=process_group)
+    if int(largest) < 0:
+        return None
+    key = largest if side == "bottom" else LARGEST_KEY - largest
+    return float(key.view(torch.float32))

@@ -1,130 +1,162 @@
-"""Exact top-k of token scores with a total order, on one process or over ranks."""
+"""Exact top-k of token scores in a total order, per scope, on one process or over ranks."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from jaxtyping import Bool, Int
+from torch import Tensor, distributed
 from torch.distributed import ProcessGroup
 
-from gmts.selection.radix import KeyColumn, Reduce, first_k
+from gmts.selection.radix import (
+    BUCKETS,
+    DIGIT_BITS,
+    KeyColumn,
+    Reduce,
+    first_k,
+    kth_largest,
+    row_blocks,
+    split_at,
+)
+from gmts.selection.ties import tie_keys
 from gmts.tensors import gather_rows, global_sum
 
 GATHER_LIMIT = 1 << 22
-"""Above this many eligible tokens over all ranks, histograms travel instead of scores."""
+"""Above this many tokens over all ranks, padding included, histograms travel instead of scores."""
 
 Exchange = Literal["auto", "gather", "radix"]
-_FLOAT_BITS, _KEY_BITS = 32, 64
-_LARGEST_INT32 = 0x7FFFFFFF
+LARGEST_KEY = 0x7FFFFFFF
+"""Above the bits of every finite score."""
+_FIRST_DIGIT = 64 - DIGIT_BITS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
-    """Eligible tokens of this rank: M scores and what tells tokens apart."""
+    """The tokens of this rank, and what orders them."""
 
-    scores: Float[Tensor, " M"]
-    """float32, >= 0."""
-    ties: Callable[[Int[Tensor, " n"], Int[Tensor, " n"]], Int[Tensor, " n"]]
-    """Tie keys of (sample ids, positions), see `gmts.selection.ties`."""
-    sample_ids: Int[Tensor, " M"]
-    positions: Int[Tensor, " M"]
+    keys: Int[Tensor, "B T"]
+    """int32: the bits of the score (not -0.0), which order like scores >= 0; -1 if not eligible."""
+    scopes: Int[Tensor, " B"]
+    """Scope of each row, in [0, S), the same numbers on every rank."""
+    sample_ids: Int[Tensor, " B"]
+    tie_states: Int[Tensor, " B"]
+    """See `gmts.selection.ties`."""
+    first: Int[Tensor, " B"]
+    """Column of position 0."""
 
 
 def top_k(
     candidates: Candidates,
-    k: int,
+    wanted: Int[Tensor, " S"],
     *,
     process_group: ProcessGroup | None,
     exchange: Exchange = "auto",
-) -> Bool[Tensor, " M"]:
-    """Return which of this rank's candidates are among the `k` best over all ranks.
+) -> Bool[Tensor, "B T"]:
+    """Return which tokens of this rank are among the `wanted` best of their scope over all ranks.
 
     Order: larger score, then smaller tie key, then smaller (sample id, position). The result does
     not depend on how tokens are spread over ranks, nor on the way of exchange.
 
     Args:
         candidates: This rank's.
-        k: The same on every rank, at most the number of candidates over all ranks.
+        wanted: k per scope, the same on every rank, at most the scope's eligible tokens.
         process_group: The ranks; None for one process.
-        exchange: gather: every rank sees all keys. radix: only histograms travel. auto: gather up
-            to `GATHER_LIMIT` candidates.
+        exchange: gather: every rank sees all scores. radix: only histograms travel. auto: gather up
+            to `GATHER_LIMIT` tokens.
     """
     if process_group is None:
-        return _first(candidates, k, lambda counts: counts)
-    if exchange == "auto":
-        count = torch.tensor(len(candidates.scores), device=candidates.scores.device)
-        exchange = "gather" if int(global_sum(count, process_group)) <= GATHER_LIMIT else "radix"
+        return _select(candidates, wanted, lambda counts: counts)
+    num_columns = 0
+    if exchange != "radix":
+        shape = torch.tensor(candidates.keys.shape, device=candidates.keys.device)
+        num_rows = int(global_sum(shape[0], process_group))
+        distributed.all_reduce(shape, op=distributed.ReduceOp.MAX, group=process_group)
+        num_columns = int(shape[1])
+        if exchange == "auto":
+            exchange = "gather" if num_rows * num_columns <= GATHER_LIMIT else "radix"
     if exchange == "radix":
-        return _first(candidates, k, lambda counts: global_sum(counts, process_group))
-    everywhere, own = gather_candidates(candidates, process_group)
-    return _first(everywhere, k, lambda counts: counts)[own]
+        return _select(candidates, wanted, lambda counts: global_sum(counts, process_group))
+    everywhere, own = _gather(candidates, num_columns, process_group)
+    chosen = _select(everywhere, wanted, lambda counts: counts)
+    return chosen[own, : candidates.keys.shape[1]]
 
 
-def gather_candidates(
-    candidates: Candidates, process_group: ProcessGroup | None
+def _gather(
+    candidates: Candidates, num_columns: int, process_group: ProcessGroup
 ) -> tuple[Candidates, slice]:
-    """Return the candidates of all ranks, and where this rank's lie among them."""
-    if process_group is None:
-        return candidates, slice(0, len(candidates.scores))
-    bits = candidates.scores.view(torch.int32).long()
-    rows = torch.stack([bits, candidates.sample_ids, candidates.positions], 1)
-    everywhere, own = gather_rows(rows, process_group)
-    bits, sample_ids, positions = everywhere.unbind(1)
-    return (
-        Candidates(
-            scores=bits.int().view(torch.float32),
-            ties=candidates.ties,
-            sample_ids=sample_ids,
-            positions=positions,
-        ),
-        own,
+    """Return the rows of all ranks, padded to one width, and where this rank's lie among them."""
+    missing = num_columns - candidates.keys.shape[1]
+    padded = torch.nn.functional.pad(candidates.keys, (0, missing), value=-1)
+    keys, own = gather_rows(padded, process_group)
+    columns = (candidates.scopes, candidates.sample_ids, candidates.tie_states, candidates.first)
+    rows, _ = gather_rows(torch.stack(columns, 1), process_group)
+    scopes, sample_ids, states, first = rows.unbind(1)
+    everywhere = Candidates(
+        keys=keys, scopes=scopes, sample_ids=sample_ids, tie_states=states, first=first
     )
+    return everywhere, own
 
 
-def top_k_per_group(
-    candidates: Candidates, group_ids: Int[Tensor, " M"], k_of: dict[int, int]
-) -> Bool[Tensor, " M"]:
-    """Return which candidates are among the best `k_of[group]` of their own group, same order."""
-    order = torch.arange(len(candidates.scores), device=candidates.scores.device)
-    ties = candidates.ties(candidates.sample_ids, candidates.positions)
-    flipped = ties ^ torch.iinfo(torch.int64).min  # unsigned order as signed order
-    for keys in (
-        candidates.positions,
-        candidates.sample_ids,
-        flipped,
-        -candidates.scores.double(),
-        group_ids,
-    ):
-        order = order[torch.argsort(keys[order], stable=True)]
-    chosen = torch.zeros(len(order), dtype=torch.bool, device=order.device)
-    groups, counts = torch.unique_consecutive(group_ids[order], return_counts=True)
-    first = 0
-    for group, count in zip(groups.tolist(), counts.tolist(), strict=True):
-        chosen[order[first : first + min(k_of[group], count)]] = True
-        first += count
+def _select(candidates: Candidates, wanted: Tensor, reduce: Reduce) -> Tensor:
+    keys, scopes = candidates.keys, candidates.scopes
+    asked = wanted > 0
+    if not bool(asked.any()):
+        return torch.zeros_like(keys, dtype=torch.bool)
+    kth, missing, ties = kth_largest(keys, scopes, wanted, reduce)
+    # Tokens above the bound are in; so are all that tie at it, unless some of them are not wanted.
+    contested = asked & (missing < ties)
+    bound = torch.where(contested, kth, kth - 1)
+    bound = torch.where(asked, bound, LARGEST_KEY)
+    chosen = keys > bound[scopes, None]
+    if bool(contested.any()):
+        level = torch.where(contested, kth, -2)
+        _break_ties(candidates, level, torch.where(contested, missing, 0), chosen, reduce)
     return chosen
 
 
-def _first(candidates: Candidates, k: int, reduce: Reduce) -> Tensor:
-    ids, positions = candidates.sample_ids, candidates.positions
+def _break_ties(
+    candidates: Candidates, level: Tensor, wanted: Tensor, chosen: Tensor, reduce: Reduce
+) -> None:
+    """Mark in `chosen` the first `wanted` of the tokens whose key is `level`, scope by scope.
 
-    def descending(index: Tensor | None) -> Tensor:
-        # Floats that are not negative order like their bits; larger scores come first.
-        return _LARGEST_INT32 - _picked(candidates.scores, index).view(torch.int32)
-
-    columns = [
-        KeyColumn(keys=descending, bits=_FLOAT_BITS),
-        KeyColumn(
-            keys=lambda index: candidates.ties(_picked(ids, index), _picked(positions, index)),
-            bits=_KEY_BITS,
-        ),
-        KeyColumn(keys=lambda index: _picked(ids, index), bits=_KEY_BITS),
-        KeyColumn(keys=lambda index: _picked(positions, index), bits=_KEY_BITS),
+    The first digit of the tie keys is handled block by block, since every token may be tied; what
+    then remains is about 1/256 of them.
+    """
+    keys, scopes = candidates.keys, candidates.scopes
+    digits = torch.zeros_like(keys, dtype=torch.uint8)
+    counts = torch.zeros(len(wanted) * 2 * BUCKETS, dtype=torch.int64, device=keys.device)
+    for block in row_blocks(*keys.shape):
+        tied = keys[block] == level[scopes[block], None]
+        if not int(torch.count_nonzero(tied)):
+            continue
+        ties = _tie_keys(candidates, block) >> _FIRST_DIGIT
+        digit = ties.short().bitwise_and_(BUCKETS - 1).bitwise_or_((~tied).short() << DIGIT_BITS)
+        digits[block] = digit & (BUCKETS - 1)
+        index = scopes[block, None].int() * (2 * BUCKETS) + digit
+        counts += torch.bincount(index.flatten(), minlength=len(counts))
+    tie_counts = counts.view(len(wanted), 2 * BUCKETS)[:, :BUCKETS].contiguous()
+    last, wanted, sizes = split_at(reduce(tie_counts), wanted)
+    last = last.to(torch.uint8)
+    rest = [torch.zeros((0, 2), dtype=torch.int64, device=keys.device)]
+    for block in row_blocks(*keys.shape):
+        digit, end = digits[block], last[scopes[block], None]
+        tied = keys[block] == level[scopes[block], None]
+        chosen[block] |= tied & (digit < end)
+        start = torch.tensor([block.start, 0], device=keys.device)
+        rest.append((tied & (digit == end)).nonzero() + start)
+    rows, columns = torch.cat(rest).unbind(1)
+    positions = columns - candidates.first[rows]
+    order = [
+        # Their first digit is the same in a scope.
+        KeyColumn(keys=tie_keys(candidates.tie_states[rows], positions), bits=_FIRST_DIGIT),
+        KeyColumn(keys=candidates.sample_ids[rows], bits=64),
+        KeyColumn(keys=positions, bits=64),
     ]
-    return first_k(columns, len(ids), k, reduce, ids.device)
+    taken = first_k(order, scopes[rows], wanted, sizes, reduce)
+    chosen[rows[taken], columns[taken]] = True
 
 
-def _picked(values: Tensor, index: Tensor | None) -> Tensor:
-    return values if index is None else values[index]
+def _tie_keys(candidates: Candidates, block: slice) -> Tensor:
+    columns = torch.arange(candidates.keys.shape[1], device=candidates.keys.device)
+    positions = columns - candidates.first[block, None]
+    return tie_keys(candidates.tie_states[block, None], positions)
