@@ -40,10 +40,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(name: str, root: Path, until: str) -> int:
     from gmts.config import load_params
+    from gmts.stages.preflight import check_own_functions
 
     try:
-        params = asdict(load_params(root / "params.yaml"))
+        experiment = load_params(root / "params.yaml")
+        params = asdict(experiment)
         if name == "pipeline":
+            check_own_functions(experiment, root)
             return _pipeline(params, root, until)
         from flows.handover import parent_run
         from flows.registry import stage_flow

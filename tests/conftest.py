@@ -32,12 +32,3 @@ def pytest_runtest_makereport(item, call):
 def repository() -> Path:
     """The root of this clone."""
     return ROOT
-
-
-@pytest.fixture(scope="session")
-def shared_cases() -> Path:
-    """Folder of the shared cases beside the clone, where there is one."""
-    folder = ROOT.parent / "shared" / "cases"
-    if not folder.is_dir():
-        pytest.skip("no shared/cases beside this clone")
-    return folder

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import typer
 
-from gmts.config import load_params
+from gmts.config import parse_params
+from gmts.config.load import parse_yaml
 from gmts.config.presets import change, render_preset, write_params
 from gmts.files import read_json
+from gmts.stages.preflight import check_own_functions
 from gmts.stages.runs import record_run
 from gmts.stages.summary import render_summary
 from gmts.stages.workspace import Workspace
@@ -29,10 +31,10 @@ def run_pipeline(
         typer.Exit: If a stage failed, with its exit code.
     """
     text = render_preset(root, preset, overrides) if preset else change(root, overrides)
+    check_own_functions(parse_params(parse_yaml(text)), root)
     difference = write_params(root, text)
     if difference:
         typer.echo(difference)
-    load_params(root / "params.yaml")
     start = time.monotonic()
     due = _is_due(root, until)
     if due:

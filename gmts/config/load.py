@@ -35,13 +35,25 @@ def read_yaml(path: Path) -> dict[str, Any]:
         ConfigError: If the file cannot be read or holds no mapping.
     """
     try:
-        tree = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+        return parse_yaml(path.read_text(encoding="utf-8"), str(path))
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
-    except (YAMLError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not valid YAML: {error}") from error
+
+
+def parse_yaml(text: str, name: str = "params.yaml") -> dict[str, Any]:
+    """Return the mapping in YAML text, as plain Python values.
+
+    Raises:
+        ConfigError: If it is not YAML or holds no mapping; the message names it `name`.
+    """
+    try:
+        tree = YAML(typ="safe").load(text)
+    except YAMLError as error:
+        raise ConfigError(f"{name} is not valid YAML: {error}") from error
     if not isinstance(tree, dict):
-        raise ConfigError(f"{path} must hold a mapping of keys to values, got {tree!r}")
+        raise ConfigError(f"{name} must hold a mapping of keys to values, got {tree!r}")
     return tree
 
 

@@ -39,6 +39,14 @@ def test_help_names_every_command(clone):
         (["run", "selection.ratio=0"], "selection.ratio must be in (0, 1], got 0"),
         (["run", "selection.ratio=nan"], "selection.ratio must be a number, got 'nan'"),
         (["run", "--preset", "smok"], "preset must be one of"),
+        (
+            ["run", "rewards.scorer=custom", "rewards.custom=nowhere:reward"],
+            "rewards.custom must name an importable module, got 'nowhere:reward'",
+        ),
+        (
+            ["run", "selection.score=custom", "selection.custom=math:tau"],
+            "selection.custom must name a function of math, got 'math:tau'",
+        ),
         (["config", "use", "smoke", "nowhere.x=1"], "there is no section nowhere"),
         (["config", "set", "selection.ration=1"], "did you mean selection.ratio?"),
         (["runs", "show", "nothing"], "run must be one of (none yet), got 'nothing'"),

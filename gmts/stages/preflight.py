@@ -1,0 +1,28 @@
+"""What can be found wrong before any stage has run."""
+
+import sys
+from pathlib import Path
+
+from gmts.config import Params
+from gmts.imports import load_function
+
+
+def check_own_functions(params: Params, root: Path) -> None:
+    """Import the functions that params.yaml names by path, and see that they can be called.
+
+    Raises:
+        ValueError: If one cannot be imported or takes other arguments; its key is named.
+    """
+    named = (
+        ("data.custom", params.data.source == "custom", params.data.custom, 1),
+        ("rewards.custom", params.rewards.scorer == "custom", params.rewards.custom, 3),
+        ("selection.custom", params.selection.score == "custom", params.selection.custom, 2),
+    )
+    for key, used, path, num_arguments in named:
+        if used and path is not None:
+            # Stages run in the clone's root, so that is where own modules are found.
+            sys.path.insert(0, str(root))
+            try:
+                load_function(key, path, num_arguments)
+            finally:
+                sys.path.remove(str(root))
