@@ -1,6 +1,7 @@
 """`python -m flows STAGE` runs one stage here; `python -m flows pipeline` runs all that are due."""
 
 import argparse
+import gc
 import logging
 import os
 import subprocess
@@ -53,6 +54,7 @@ def _run(name: str, root: Path, until: str) -> int:
 
         with parent_run():
             stage_flow(name)(params, str(root))
+        gc.freeze()  # the interpreter would spend a second on collecting what dies with it
     except (ValueError, OSError) as error:
         record_failure(root, name, BAD_INPUT, str(error))
         sys.stderr.write(f"{name}: {error}\n")
@@ -69,10 +71,15 @@ def _pipeline(params: dict[str, object], root: Path, until: str) -> int:
         from flows.server import local_server
 
         command = [sys.executable, "-m", "flows", "pipeline", "--root", str(root), "--until", until]
-        with local_server(root), process_group(command, cwd=root, environment={}) as child:
+        with (
+            local_server(root) as url,
+            process_group(command, cwd=root, environment={"PREFECT_API_URL": url}) as child,
+        ):
             return child.wait()
     from flows.pipeline import pipeline
+    from flows.server import wait_until_healthy
 
+    wait_until_healthy(root)
     forget_failure(root)
     try:
         pipeline(params, str(root), until)

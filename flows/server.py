@@ -2,7 +2,6 @@
 
 import os
 import socket
-import subprocess
 import sys
 import time
 import urllib.error
@@ -18,38 +17,22 @@ _STARTUP_SECONDS = 120.0
 
 @contextmanager
 def local_server(root: Path) -> Iterator[str]:
-    """Yield the API address of a Prefect server: the one of PREFECT_API_URL, or a new local one.
+    """Yield the API address of a new Prefect server that is coming up; see `wait_until_healthy`.
 
-    The new one listens on a free loopback port, keeps its database under PREFECT_HOME and ends
-    with the block.
-
-    Raises:
-        RuntimeError: If it does not come up; the message names its log.
+    It listens on a free loopback port, keeps its database under PREFECT_HOME and ends with the
+    block.
     """
-    if url := os.environ.get("PREFECT_API_URL"):
-        yield url
-        return
     port = _free_port()
     log = root / "work" / "prefect" / "server.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "prefect", "server", "start", "--no-services"]
-    command += ["--host", "127.0.0.1", "--port", str(port), "--analytics-off"]
+    command = [sys.executable, "-m", "flows.serve", "--no-services", "--analytics-off"]
+    command += ["--host", "127.0.0.1", "--port", str(port)]
     url = f"http://127.0.0.1:{port}/api"
     with (
         log.open("w") as file,
-        process_group(
-            ["sh", "-c", 'exec "$@" 2>&1', "sh", *command],
-            cwd=root,
-            environment={},
-            stdout=file.fileno(),
-        ) as process,
+        process_group(command, cwd=root, environment={}, stdout=file.fileno()),
     ):
-        _wait_until_healthy(url, process, log)
-        os.environ["PREFECT_API_URL"] = url
-        try:
-            yield url
-        finally:
-            del os.environ["PREFECT_API_URL"]
+        yield url
 
 
 def _free_port() -> int:
@@ -59,16 +42,21 @@ def _free_port() -> int:
         return port
 
 
-def _wait_until_healthy(url: str, process: subprocess.Popen[str], log: Path) -> None:
+def wait_until_healthy(root: Path) -> None:
+    """Wait until the server at PREFECT_API_URL answers.
+
+    Raises:
+        RuntimeError: If it does not within two minutes; the message names its log.
+    """
+    url = os.environ["PREFECT_API_URL"]
     deadline = time.monotonic() + _STARTUP_SECONDS
     while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise RuntimeError(f"the Prefect server ended while starting; see {log}")
         try:
             with urllib.request.urlopen(f"{url}/health", timeout=2):
                 return
         except (urllib.error.URLError, TimeoutError, ConnectionError):
             time.sleep(0.1)
     raise RuntimeError(
-        f"the Prefect server did not answer within {_STARTUP_SECONDS:.0f} s; see {log}"
+        f"the Prefect server at {url} must answer within {_STARTUP_SECONDS:.0f} s; if gmts started "
+        f"it, its log is {root / 'work' / 'prefect' / 'server.log'}"
     )

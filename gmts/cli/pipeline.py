@@ -61,6 +61,8 @@ def _environment() -> dict[str, str]:
 
 
 def _is_due(root: Path, until: str | None) -> bool:
+    if not (root / "dvc.lock").exists():
+        return True
     command = [sys.executable, "-m", "dvc", "status", "--quiet"]
     if until:
         command += ["--with-deps", until]

@@ -13,9 +13,9 @@ def prepare(params: Params, workspace: Workspace) -> StageResult:
             is written then.
         OSError: If data/prepared cannot be written.
     """
-    from gmts.data.prepare import prepare_data
-
     with stage_run("prepare", workspace) as run:
+        from gmts.data.prepare import prepare_data
+
         with new_folder(workspace.prepared_dir) as folder:
             manifest = prepare_data(folder, params.data, params.model, root=workspace.root)
         run.values["rows_sha256"] = manifest["rows_sha256"]

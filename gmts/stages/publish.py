@@ -21,9 +21,9 @@ def publish(params: Params, workspace: Workspace) -> StageResult:
     Raises:
         ValueError: If an input is missing or broken; the message names the file.
     """
-    from gmts.publishing.export import export
-
     with stage_run("publish", workspace) as run:
+        from gmts.publishing.export import export
+
         chosen = workspace.last_dir if params.publish.checkpoint == "last" else workspace.best_dir
         target = workspace.published_dir / params.name
         with new_folder(target) as folder:

@@ -11,9 +11,9 @@ def report(params: Params, workspace: Workspace) -> StageResult:
     Raises:
         ValueError: If an input is missing or broken; the message names the file.
     """
-    from gmts.analysis.report import write_report
-
     with stage_run("report", workspace) as run:
+        from gmts.analysis.report import write_report
+
         with new_folder(workspace.report_dir) as folder:
             write_report(
                 folder,

@@ -37,12 +37,12 @@ def train(params: Params, workspace: Workspace) -> StageResult:
         RewardError: If an own scorer fails.
         OSError: If an output cannot be written.
     """
-    from gmts.trainers.standalone.checkpoint import exclusive, write_identity
-    from gmts.trainers.standalone.fingerprint import fingerprint
-    from gmts.trainers.standalone.loop import RunPlan, run_training
-    from gmts.trainers.standalone.tracking import check_trackers
-
     with stage_run("train", workspace) as run, _deterministic(params.runtime):
+        from gmts.trainers.standalone.checkpoint import exclusive, write_identity
+        from gmts.trainers.standalone.fingerprint import fingerprint
+        from gmts.trainers.standalone.loop import RunPlan, run_training
+        from gmts.trainers.standalone.tracking import check_trackers
+
         check_trackers(params.tracking)
         _check_writable(workspace)
         parts = _identity(params, workspace)
