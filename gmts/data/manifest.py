@@ -1,5 +1,6 @@
 """The manifest of a prepared data set, and the check that files still are what it says."""
 
+import itertools
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,7 +38,7 @@ def build_manifest(
     hashes = {split: set(splits[split].questions) for split in SPLITS}
     overlap = {
         f"{first}-{second}": len(hashes[first] & hashes[second])
-        for first, second in (("test", "train"), ("test", "validation"), ("validation", "train"))
+        for first, second in itertools.combinations(SPLITS, 2)
     }
     return {
         "schema_version": MANIFEST_VERSION,

@@ -1,6 +1,7 @@
 """Where questions come from: generated tasks, local files, own functions."""
 
 import difflib
+import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -80,7 +81,7 @@ def _reasoning_gym(config: DataConfig, root: Path) -> Source:
 def _check_seeds(config: DataConfig, limits: Mapping[Split, int]) -> None:
     """Item i is drawn from seed + i: ranges of seeds that meet would give the same items."""
     spans = sorted((getattr(config.seeds, split), limits[split], split) for split in SPLITS)
-    for (low, length, first), (high, _, second) in zip(spans, spans[1:], strict=False):
+    for (low, length, first), (high, _, second) in itertools.pairwise(spans):
         if low + length > high:
             raise ValueError(
                 f"data.seeds.{second} must be at least {length} above data.seeds.{first} ({low}), "
@@ -110,6 +111,7 @@ def _local(config: DataConfig, root: Path) -> Source:
 
 
 def _read_records(path: Path, key: str) -> list[dict[str, Any]]:
+    records: list[dict[str, Any]]
     try:
         if path.suffix == ".parquet":
             records = parquet.read_table(path).to_pylist()

@@ -1,12 +1,14 @@
 """Local model folders: loading, saving, and the hash of their weights."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging as transformers_logging
 
 from gmts.files import folder_sha256, write_json
 from gmts.models.card import CARD, CARD_VERSION
@@ -67,13 +69,13 @@ def load_model(path: Path, dtype: Dtype, device: str) -> Any:
     """
     check_folder(path)
     try:
-        AutoConfig.from_pretrained(path, local_files_only=True)
-        model = AutoModelForCausalLM.from_pretrained(
-            path,
-            local_files_only=True,
-            dtype=getattr(torch, dtype),
-            attn_implementation="sdpa",
-        )
+        with _quiet():
+            model = AutoModelForCausalLM.from_pretrained(
+                path,
+                local_files_only=True,
+                dtype=getattr(torch, dtype),
+                attn_implementation="sdpa",
+            )
     except (OSError, ValueError, KeyError) as error:
         raise ValueError(f"the model in {path} cannot be read: {error}") from error
     return model.to(device).eval()
@@ -95,8 +97,11 @@ def save_model(
         template: Recorded, so that evaluation can insist on the same prompts.
         extra: Recorded in gmts.json under `extra`.
     """
-    model.save_pretrained(folder)
+    with _quiet():
+        model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    for file in folder.iterdir():
+        file.chmod(0o644)  # safetensors come out for their owner alone
     sha256 = weights_sha256(folder)
     write_json(
         folder / CARD,
@@ -119,6 +124,18 @@ def weights_sha256(folder: Path) -> str:
         ValueError: If it has none.
     """
     return folder_sha256(folder, _WEIGHTS)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep transformers' own progress bars off the terminal: they last an instant."""
+    was_enabled = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            transformers_logging.enable_progress_bar()
 
 
 def end_token_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:

@@ -30,7 +30,8 @@ class Fault:
 
 FAULTS = (
     Fault("clip is not strict above", TERMS,
-          "(value > 1 + config.clip_ratio_high)", "(value >= 1 + config.clip_ratio_high)", AUTOGRAD),
+          "(value > 1 + config.clip_ratio_high)", "(value >= 1 + config.clip_ratio_high)",
+          AUTOGRAD),
     Fault("clip is not strict below", TERMS,
           "(value < 1 - config.clip_ratio_low)", "(value <= 1 - config.clip_ratio_low)", AUTOGRAD),
     Fault("dual clip missing in omega", TERMS,
@@ -53,7 +54,8 @@ FAULTS = (
     Fault("KL stays in omega although it is not masked", TERMS,
           "return self.pg_omega + self.kl_omega if mask_kl else self.pg_omega",
           "return self.pg_omega + self.kl_omega", OBJECTIVE),
-    Fault("population deviation always", ADVANTAGE, "correction=std_ddof", "correction=0", OBJECTIVE),
+    Fault("population deviation always", ADVANTAGE,
+          "correction=std_ddof", "correction=0", OBJECTIVE),
     Fault("rejected rewards count in the mean", ADVANTAGE,
           "rows = (group == index) & valid", "rows = group == index", OBJECTIVE),
     Fault("denominator of all tokens for selected", WEIGHTS,
