@@ -29,9 +29,8 @@ def write_atomic(path: Path, content: bytes | str) -> None:
             os.fsync(file.fileno())
         os.chmod(name, 0o644)
         os.replace(name, path)
-    except BaseException:
+    finally:
         Path(name).unlink(missing_ok=True)
-        raise
     _sync_folder(path.parent)
 
 
@@ -81,9 +80,8 @@ def new_folder(path: Path) -> Iterator[Path]:
         _sync_folder(path.parent)
         if old.exists():
             shutil.rmtree(old)
-    except BaseException:
+    finally:
         shutil.rmtree(temporary, ignore_errors=True)
-        raise
 
 
 def file_sha256(path: Path) -> str:

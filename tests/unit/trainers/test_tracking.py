@@ -109,7 +109,7 @@ def test_dvclive_leaves_git_and_the_pipeline_file_alone(tmp_path, monkeypatch):
     git("init", "-q")
     (tmp_path / ".dvc").mkdir()
     (tmp_path / ".dvc" / "config").write_text("[core]\n    analytics = false\n")
-    (tmp_path / ".gitignore").write_text("/work/\n/.dvc/tmp\n")
+    (tmp_path / ".gitignore").write_text("work/\n/.dvc/tmp\n")
     (tmp_path / "dvc.yaml").write_text("stages: {}\n")
     git("add", "-A")
     git("commit", "-q", "-m", "start")
