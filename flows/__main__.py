@@ -35,8 +35,19 @@ def main(arguments: list[str] | None = None) -> int:
     root = options.root.resolve()
     quiet_environment(root)
     watch_ancestors()
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    _show_log()
     return _run(options.flow, root, options.until)
+
+
+def _show_log() -> None:
+    """Print what the library says; Prefect sends it to the server but not to the terminal."""
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    console = logging.StreamHandler()
+    console.setFormatter(logging.Formatter("%(asctime)s  %(message)s", "%H:%M:%S"))
+    library = logging.getLogger("gmts")
+    library.addHandler(console)
+    library.setLevel(logging.INFO)
+    library.propagate = False
 
 
 def _run(name: str, root: Path, until: str) -> int:

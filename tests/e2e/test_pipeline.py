@@ -32,6 +32,7 @@ def finished(repository, tmp_path_factory):
 def test_every_stage_runs_once_in_order_and_the_summary_is_printed(finished):
     clone, output = finished
     assert stages_run(output) == STAGES
+    assert re.search(r"step 4/4: reward", output)
     summary = json.loads((clone / "reports" / "summary.json").read_text())
     assert f"gain             {100 * summary['gain']:+.1f} points" in output
     assert re.search(r"\d+ s in all: \d+ s in the stages, \d+ s around them", output)
