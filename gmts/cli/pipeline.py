@@ -86,6 +86,8 @@ def _print_overhead(root: Path, *, start_time: float, seconds: float) -> None:
         if file.stat().st_mtime >= start_time
     ]
     own = sum(read_json(file)["seconds"] for file in ran)
+    if own > seconds:  # DVC has brought results of earlier runs back
+        return
     typer.echo(
         f"{seconds:.0f} s in all: {own:.0f} s in the stages, {seconds - own:.0f} s around them "
         "(DVC, Prefect, process starts)."

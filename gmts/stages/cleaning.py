@@ -20,7 +20,8 @@ class Removable:
 
 
 def removable(root: Path) -> list[Removable]:
-    """Return resumable states of other experiments than the current one, and left-over parts.
+    """Return what the current results do not need: resumable states of other experiments, sampled
+    responses of other models, and left-over parts of interrupted writes.
 
     A state that a running training holds is never listed.
     """
@@ -30,6 +31,11 @@ def removable(root: Path) -> list[Removable]:
     for folder in sorted((workspace.work_dir / "train").glob("*")):
         if folder.name != current and folder.is_dir() and not _in_use(folder):
             reason = "resumable state of another experiment"
+            found.append(Removable(path=folder, size_mib=_size_mib(folder), reason=reason))
+    sampled = _current_samples(workspace)
+    for folder in sorted((workspace.work_dir / "eval-cache").glob("*")):
+        if folder.name not in sampled:
+            reason = "responses sampled from another model"
             found.append(Removable(path=folder, size_mib=_size_mib(folder), reason=reason))
     for parent in ("models", "published", "reports", "data"):
         for leftover in sorted((root / parent).glob(".*.*")):
@@ -53,6 +59,11 @@ def _current_fingerprint(workspace: Workspace) -> str | None:
         return None
     fingerprint: str = read_json(file)["fingerprint"]
     return fingerprint
+
+
+def _current_samples(workspace: Workspace) -> set[str]:
+    files = workspace.evaluation_dir("initial").parent.glob("*/scores.json")
+    return {read_json(file)["sampling_sha256"] for file in files}
 
 
 def _in_use(folder: Path) -> bool:

@@ -93,6 +93,7 @@ def _evaluate(
         "temperature": config.temperature,
         "max_response_tokens": config.max_response_tokens,
         "seed": config.seed,
+        "sampling_sha256": identity.sha256(),
     }
     scores = write_evaluation(target, evaluation, config, lineage)
     return scores | {"sampled": lm.num_sampled}

@@ -26,6 +26,16 @@ def test_only_states_of_other_experiments_are_removable(tmp_path):
     assert running.exists()
 
 
+def test_responses_of_models_that_no_score_is_of_are_removable(tmp_path):
+    for name in ("now", "then"):
+        (tmp_path / "work" / "eval-cache" / name).mkdir(parents=True)
+    scores = tmp_path / "reports" / "evaluation" / "last" / "scores.json"
+    write_json(scores, {"sampling_sha256": "now"})
+    found = removable(tmp_path)
+    assert [item.path.name for item in found] == ["then"]
+    assert found[0].reason == "responses sampled from another model"
+
+
 def test_parts_of_interrupted_writes_are_removable(tmp_path):
     leftover = tmp_path / "models" / ".last.abc123"
     leftover.mkdir(parents=True)
