@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gmts.config import ConfigError, Params
 from gmts.files import new_folder
+from gmts.stages.determinism import deterministic
 from gmts.stages.workspace import StageResult, Workspace, stage_run
 
 if TYPE_CHECKING:
@@ -52,7 +53,6 @@ def _evaluate(
     from gmts.rollout.sampler import Sampler
 
     config = params.evaluate
-    torch.set_num_threads(params.runtime.threads)
     rows = read_rows(check_split(workspace.prepared_dir, "test"))[: config.question_limit]
     tokenizer = load_tokenizer(folder)
     template = PromptTemplate.of(tokenizer, params.model.template)
@@ -84,7 +84,8 @@ def _evaluate(
         questions_per_chunk=max(1, config.batch_size // config.samples),
         seed=config.seed,
     )
-    evaluation = evaluate_policy(lm, template, make_scorer(params.rewards), rows, config)
+    with deterministic(params.runtime):
+        evaluation = evaluate_policy(lm, template, make_scorer(params.rewards), rows, config)
     lineage = {
         "model": model,
         "weights_sha256": identity.weights_sha256,

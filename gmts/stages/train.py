@@ -3,15 +3,14 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gmts.config import SCHEMA_VERSION, STAGE_SECTIONS, ConfigError, Params, params_hash
-from gmts.config.schema import RuntimeConfig
 from gmts.files import new_folder, write_json
+from gmts.stages.determinism import deterministic
 from gmts.stages.workspace import StageResult, Workspace, stage_run
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def train(params: Params, workspace: Workspace) -> StageResult:
         RewardError: If an own scorer fails.
         OSError: If an output cannot be written.
     """
-    with stage_run("train", workspace) as run, _deterministic(params.runtime):
+    with stage_run("train", workspace) as run, deterministic(params.runtime):
         from gmts.trainers.standalone.checkpoint import exclusive, write_identity
         from gmts.trainers.standalone.fingerprint import fingerprint
         from gmts.trainers.standalone.loop import RunPlan, run_training
@@ -59,22 +58,6 @@ def train(params: Params, workspace: Workspace) -> StageResult:
             run.values["resumed_from_step"] = run_training(trainer, plan)
             run.values |= _export(trainer, template, parts, plan, workspace)
     return run.result()
-
-
-@contextmanager
-def _deterministic(config: RuntimeConfig) -> Iterator[None]:
-    """Make equal runs bit-identical on the CPU, as far as torch has deterministic kernels."""
-    import torch
-
-    threads, before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    torch.set_num_threads(config.threads)
-    if config.device == "cpu":
-        torch.use_deterministic_algorithms(True)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-        torch.use_deterministic_algorithms(before)
 
 
 def _check_writable(workspace: Workspace) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from gmts.config import ConfigError, Params
 from gmts.files import new_folder
+from gmts.stages.determinism import deterministic
 from gmts.stages.workspace import StageResult, Workspace, stage_run
 
 logger = logging.getLogger(__name__)
@@ -37,14 +38,13 @@ def _build(params: Params, workspace: Workspace, folder: Path) -> float:
     from gmts.trainers.warmstart.model import build_model
     from gmts.trainers.warmstart.teach import teach
 
-    torch.set_num_threads(params.runtime.threads)
-    torch.use_deterministic_algorithms(True)
     rows = read_rows(check_split(workspace.prepared_dir, "train"))
     tokenizer = load_tokenizer(workspace.prepared_dir / TOKENIZER_DIR)
     template = PromptTemplate.of(tokenizer, params.model.template)
     model = build_model(params.warmstart, tokenizer, params.seed)
     logger.info("warm start of %d parameters", sum(p.numel() for p in model.parameters()))
-    loss = teach(model, template, rows, params.warmstart, seed=params.seed)
+    with deterministic(params.runtime):
+        loss = teach(model, template, rows, params.warmstart, seed=params.seed)
     sha256 = save_model(
         folder,
         model.to(getattr(torch, params.model.dtype)),
