@@ -37,7 +37,8 @@ def _is_ours(process: psutil.Process) -> bool:
         command = process.cmdline()
     except psutil.Error:
         return False
-    names = {os.path.basename(part) for part in command[:3]}
+    # `dvc`, `.../bin/gmts`, `python -m flows`, `python -m gmts.cli`
+    names = {os.path.basename(part).partition(".")[0] for part in command[:3]}
     return any(name in names for name in _OURS)
 
 

@@ -1,10 +1,11 @@
-"""SIGKILL of DVC in the middle of training: no orphan, and the next run resumes."""
+"""SIGKILL in the middle of training: no orphan, and the next run resumes to the same end."""
 
 import json
 import os
 import re
 import signal
 import subprocess
+import sys
 import time
 
 import psutil
@@ -12,14 +13,23 @@ import pytest
 
 from tests.support.clones import TINY, environment, gmts, make_clone, run
 
-STEPS = 40
+pytestmark = pytest.mark.slow
+
+STEPS = 150
 
 
 @pytest.fixture(scope="module")
 def clone(repository, tmp_path_factory):
     clone = make_clone(repository, tmp_path_factory.mktemp("killed"))
     gmts(
-        clone, "config", "use", "smoke", *TINY, f"train.steps={STEPS}", "train.validation_every=40"
+        clone,
+        "config",
+        "use",
+        "smoke",
+        *TINY,
+        f"train.steps={STEPS}",
+        "train.validation_every=50",
+        "train.checkpoint_every=5",
     )
     return clone
 
@@ -29,10 +39,8 @@ def checkpoints(clone):
 
 
 def descendants(pid):
-    try:
-        return psutil.Process(pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        return []
+    """Return the command line of each process below `pid`."""
+    return {child: child.cmdline() for child in psutil.Process(pid).children(recursive=True)}
 
 
 def wait_for(condition, seconds=120):
@@ -43,9 +51,9 @@ def wait_for(condition, seconds=120):
 
 
 def kill_during_training(clone):
-    """SIGKILL `dvc repro` once a checkpoint is there; return its descendants at that moment."""
+    """SIGKILL `gmts train` once a checkpoint is there; return its descendants at that moment."""
     with subprocess.Popen(
-        ["dvc", "repro"],
+        [sys.executable, "-m", "gmts.cli", "train"],
         cwd=clone,
         env=environment(clone),
         stdin=subprocess.DEVNULL,
@@ -74,33 +82,34 @@ def metrics(clone):
     ]
 
 
-def test_a_killed_dvc_leaves_no_orphan_and_the_next_run_resumes_to_the_same_end(clone):
+def train_stage(clone):
+    return json.loads((clone / "reports" / "stages" / "train.json").read_text())["values"]
+
+
+def test_a_killed_run_leaves_no_orphan_and_the_next_one_resumes_to_the_same_end(clone):
     children = kill_during_training(clone)
-    assert children
+    names = " ".join(" ".join(child) for child in children.values())
+    for part in ("flows.serve", "flows pipeline", "dvc repro", "flows train"):
+        assert part in names
     wait_for(lambda: all(map(gone, children)), seconds=30)
     assert not (clone / "models" / "last").exists()
-    run(["dvc", "repro"], clone)
-    stage = json.loads((clone / "reports" / "stages" / "train.json").read_text())
-    assert 0 < stage["values"]["resumed_from_step"] < STEPS
+    gmts(clone, "train")
+    assert 0 < train_stage(clone)["resumed_from_step"] < STEPS
     resumed = (clone / "models" / "last" / "model.safetensors").read_bytes()
     steps = metrics(clone)
     assert [record["step"] for record in steps] == list(range(STEPS + 1))
-    assert "up to date" in run(["dvc", "repro"], clone).stdout
 
     # From the start, without interruption: the same bytes.
     for folder in (clone / "work" / "train").iterdir():
         folder.rename(clone / f"set-aside-{folder.name[:6]}")
     run(["dvc", "repro", "--force", "--single-item", "train"], clone)
-    stage = json.loads((clone / "reports" / "stages" / "train.json").read_text())
-    assert stage["values"]["resumed_from_step"] == 0
+    assert train_stage(clone)["resumed_from_step"] == 0
     assert (clone / "models" / "last" / "model.safetensors").read_bytes() == resumed
     assert metrics(clone) == steps
 
     # A changed parameter is another experiment: it starts at step 0.
-    gmts(clone, "config", "set", "selection.ratio=0.35")
-    output = run(["dvc", "repro", "train"], clone).stdout
+    output = gmts(clone, "train", "selection.ratio=0.35").stdout
     assert re.findall(r"Running stage '(\w+)'", output) == ["train"]
-    stage = json.loads((clone / "reports" / "stages" / "train.json").read_text())
-    assert stage["values"]["resumed_from_step"] == 0
+    assert train_stage(clone)["resumed_from_step"] == 0
     removable = gmts(clone, "clean").stdout
     assert removable.count("resumable state of another experiment") == 1
