@@ -2,9 +2,9 @@
 SHELL := /bin/bash
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
 VENV ?= .venv
-BIN := $(VENV)/bin
+BIN := $(abspath $(VENV))/bin
 STAMP := $(VENV)/.installed
-export PATH := $(CURDIR)/$(BIN):$(PATH)
+export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 

@@ -1,6 +1,7 @@
 """`python -m flows STAGE` runs one stage here; `python -m flows pipeline` runs all that are due."""
 
 import argparse
+import contextlib
 import gc
 import logging
 import os
@@ -60,15 +61,18 @@ def _run(name: str, root: Path, until: str) -> int:
         if name == "pipeline":
             check_own_functions(experiment, root)
             return _pipeline(params, root, until)
+        from flows.guard import check_unchanged
         from flows.handover import parent_run
         from flows.registry import stage_flow
 
         with parent_run():
             stage_flow(name)(params, str(root))
+        check_unchanged(params, root)
         gc.freeze()  # the interpreter would spend a second on collecting what dies with it
     except (ValueError, OSError) as error:
-        record_failure(root, name, BAD_INPUT, str(error))
         sys.stderr.write(f"{name}: {error}\n")
+        with contextlib.suppress(OSError):  # the folder of the note may be what cannot be written
+            record_failure(root, name, BAD_INPUT, str(error))
         return BAD_INPUT
     return 0
 
@@ -90,10 +94,13 @@ def _pipeline(params: dict[str, object], root: Path, until: str) -> int:
     from flows.pipeline import pipeline
     from flows.server import wait_until_healthy
 
-    wait_until_healthy(root)
-    forget_failure(root)
     try:
+        wait_until_healthy(root)
+        forget_failure(root)
         pipeline(params, str(root), until)
+    except RuntimeError as error:
+        sys.stderr.write(f"pipeline: {error}\n")
+        return 1
     except subprocess.CalledProcessError as error:
         failure = last_failure(root)
         if failure is not None:

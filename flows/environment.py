@@ -33,4 +33,6 @@ def quiet_environment(root: Path) -> None:
     """
     for name, value in _DEFAULTS.items():
         os.environ.setdefault(name, value)
+    for name in ("no_proxy", "NO_PROXY"):  # the local server is never behind a proxy
+        os.environ[name] = ",".join(filter(None, [os.environ.get(name), "127.0.0.1"]))
     os.environ.setdefault("PREFECT_HOME", str(root / "work" / "prefect"))

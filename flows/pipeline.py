@@ -11,6 +11,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
+from flows.guard import check_unchanged
 from flows.handover import context_variable
 from flows.names import STAGES
 from flows.subprocesses import stream
@@ -45,13 +46,14 @@ def pipeline(params: dict[str, Any], root: str, until: str = STAGES[-1]) -> dict
     """Reproduce the stages up to `until` in order and return the wall seconds of each.
 
     Args:
-        params: The complete experiment, for the record; the stages read the same params.yaml.
+        params: The complete experiment; params.yaml must say the same throughout.
         root: The clone to work in.
         until: The last stage.
     """
     seconds = {}
     for stage in STAGES[: STAGES.index(until) + 1]:
         start = time.monotonic()
+        check_unchanged(params, Path(root))
         stage_task(stage, root)
         seconds[stage] = round(time.monotonic() - start, 2)
     return seconds

@@ -81,7 +81,8 @@ def new_folder(path: Path) -> Iterator[Path]:
         if old.exists():
             shutil.rmtree(old)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        if temporary.exists():
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def file_sha256(path: Path) -> str:

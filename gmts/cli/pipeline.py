@@ -11,7 +11,7 @@ import typer
 
 from gmts.config import parse_params
 from gmts.config.load import parse_yaml
-from gmts.config.presets import change, render_preset, write_params
+from gmts.config.presets import change, changed_keys, render_preset, write_params
 from gmts.files import read_json
 from gmts.stages.preflight import check_own_functions
 from gmts.stages.runs import record_run
@@ -31,7 +31,9 @@ def run_pipeline(
         typer.Exit: If a stage failed, with its exit code.
     """
     text = render_preset(root, preset, overrides) if preset else change(root, overrides)
-    check_own_functions(parse_params(parse_yaml(text)), root)
+    tree = parse_yaml(text)
+    changed_keys(root, tree)  # refuses a preset that is not there
+    check_own_functions(parse_params(tree), root)
     difference = write_params(root, text)
     if difference:
         typer.echo(difference)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gmts.config.schema import Params
+
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def check(params: Params) -> list[str]:
@@ -27,6 +31,11 @@ def check(params: Params) -> list[str]:
         problems.append(
             f"train.checkpoint_every must be <= train.steps ({train.steps}), "
             f"got {train.checkpoint_every}"
+        )
+    if not _NAME.fullmatch(params.name):
+        problems.append(
+            "name must be letters, digits, '.', '_' and '-', the first a letter or digit, got "
+            f"{params.name!r}: it names a folder"
         )
     problems += _custom(params)
     problems += _warmstart(params)

@@ -71,12 +71,15 @@ def _draw(
         if len(result.rows) == wanted:
             break
         key = question_hash(question.question)
-        if key in owner:
-            result.duplicates += owner[key] == split
-            result.elsewhere += owner[key] != split
-            continue
-        owner[key] = split
         messages = build_messages(config, question)
+        # Two questions may differ and yet make the same prompt.
+        keys = {key, question_hash("\n".join(message["content"] for message in messages))}
+        taken = next((owner[other] for other in sorted(keys) if other in owner), None)
+        if taken is not None:
+            result.duplicates += taken == split
+            result.elsewhere += taken != split
+            continue
+        owner |= dict.fromkeys(keys, split)
         if count_tokens is not None and count_tokens(messages) > config.max_prompt_tokens:
             result.too_long += 1
             continue

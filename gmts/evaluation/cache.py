@@ -27,12 +27,17 @@ class SamplingIdentity:
     """Everything that decides which responses are sampled to a prompt, prompts aside."""
 
     weights_sha256: str
+    config_sha256: str
+    """Of the model's and the tokenizer's files, weights left out."""
     template_sha256: str
     code_sha256: str
     """Of the sampler."""
-    torch_version: str
+    versions: str
+    """Of torch and transformers."""
     dtype: str
     device: str
+    threads: int
+    batch_size: int
     temperature: float
     max_response_tokens: int
     samples: int

@@ -86,7 +86,7 @@ class PolicyLM(LM):  # type: ignore[misc]  # lm-eval is not typed
         if cached is not None:
             return cached
         seed = int(text_sha256(f"{self._seed}/{key}"), 16) % 2**_SEED_BITS
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator(device=self._sampler.device).manual_seed(seed)
         encoded = [self._template.encode_text(prompt) for prompt in prompts]
         samples = self._sampler.sample(encoded, self._samples, generator)
         self.num_sampled += len(samples)

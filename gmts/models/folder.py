@@ -10,7 +10,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
-from gmts.files import folder_sha256, write_json
+from gmts.files import file_sha256, folder_sha256, text_sha256, write_json
 from gmts.models.card import CARD, CARD_VERSION
 from gmts.models.template import PromptTemplate
 
@@ -136,6 +136,13 @@ def _quiet() -> Iterator[None]:
     finally:
         if was_enabled:
             transformers_logging.enable_progress_bar()
+
+
+def files_sha256(folder: Path) -> str:
+    """Return one sha256 over the folder's config and tokenizer files."""
+    names = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
+    present = [name for name in names if (folder / name).is_file()]
+    return text_sha256("\n".join(f"{name} {file_sha256(folder / name)}" for name in present))
 
 
 def end_token_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ def upload(folder: Path, *, repo: str, private: bool) -> str:
     if constants.HF_HUB_OFFLINE:
         raise ValueError(
             f"publish.hub_repo must be null while HF_HUB_OFFLINE is set, got {repo!r}: "
-            "unset HF_HUB_OFFLINE (HF_HUB_OFFLINE=0) to allow the upload"
+            "set HF_HUB_OFFLINE=0 to allow the upload"
         )
     api = HfApi()
     api.create_repo(repo, private=private, exist_ok=True)

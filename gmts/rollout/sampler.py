@@ -76,6 +76,12 @@ class Sampler:
         self._max_new = max_response_tokens
         self._batch_size = batch_size
 
+    @property
+    def device(self) -> torch.device:
+        """Where the model is, and generators must be."""
+        device: torch.device = self._model.device
+        return device
+
     def sample(
         self,
         prompts: Sequence[Sequence[int]],

@@ -6,6 +6,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from gmts.config import STAGE_SECTIONS, load_params, params_hash
 from gmts.files import read_json
 from gmts.stages.workspace import Workspace
 
@@ -20,16 +21,22 @@ class Removable:
 
 
 def removable(root: Path) -> list[Removable]:
-    """Return what the current results do not need: resumable states of other experiments, sampled
+    """Return what neither the current results nor a run of params.yaml need.
+
+    Resumable states of other experiments, sampled
     responses of other models, and left-over parts of interrupted writes.
 
     A state that a running training holds is never listed.
     """
     workspace = Workspace(root)
     current = _current_fingerprint(workspace)
+    wanted = None
+    if workspace.params_file.is_file():
+        wanted = params_hash(load_params(workspace.params_file), STAGE_SECTIONS["train"])
     found = []
     for folder in sorted((workspace.work_dir / "train").glob("*")):
-        if folder.name != current and folder.is_dir() and not _in_use(folder):
+        needed = folder.name == current or _identity(folder).get("params", "") == wanted
+        if folder.is_dir() and not needed and not _in_use(folder):
             reason = "resumable state of another experiment"
             found.append(Removable(path=folder, size_mib=_size_mib(folder), reason=reason))
     sampled = _current_samples(workspace)
@@ -64,6 +71,12 @@ def _current_fingerprint(workspace: Workspace) -> str | None:
 def _current_samples(workspace: Workspace) -> set[str]:
     files = workspace.evaluation_dir("initial").parent.glob("*/scores.json")
     return {read_json(file)["sampling_sha256"] for file in files}
+
+
+def _identity(folder: Path) -> dict[str, str]:
+    file = folder / "identity.json"
+    identity: dict[str, str] = read_json(file) if file.is_file() else {}
+    return identity
 
 
 def _in_use(folder: Path) -> bool:

@@ -38,6 +38,7 @@ def _evaluate(
     params: Params, workspace: Workspace, model: ModelName, folder: Path, target: Path
 ) -> dict[str, Any]:
     import torch
+    import transformers
 
     import gmts.rollout
     from gmts.data.manifest import check_split, read_manifest
@@ -46,7 +47,13 @@ def _evaluate(
     from gmts.evaluation.lm import PolicyLM
     from gmts.evaluation.run import evaluate_policy, write_evaluation
     from gmts.files import folder_sha256
-    from gmts.models.folder import end_token_ids, load_model, load_tokenizer, weights_sha256
+    from gmts.models.folder import (
+        end_token_ids,
+        files_sha256,
+        load_model,
+        load_tokenizer,
+        weights_sha256,
+    )
     from gmts.models.initial import read_initial
     from gmts.models.template import PromptTemplate
     from gmts.rewards.scorer import make_scorer
@@ -60,11 +67,14 @@ def _evaluate(
     policy = load_model(folder, params.model.dtype, params.runtime.device)
     identity = SamplingIdentity(
         weights_sha256=weights_sha256(folder),
+        config_sha256=files_sha256(folder),
         template_sha256=template.sha256,
         code_sha256=folder_sha256(Path(gmts.rollout.__path__[0]), "*.py"),
-        torch_version=torch.__version__,
+        versions=f"torch {torch.__version__}, transformers {transformers.__version__}",
         dtype=params.model.dtype,
         device=params.runtime.device,
+        threads=params.runtime.threads,
+        batch_size=config.batch_size,
         temperature=config.temperature,
         max_response_tokens=config.max_response_tokens,
         samples=config.samples,

@@ -93,6 +93,7 @@ def test_a_killed_run_leaves_no_orphan_and_the_next_one_resumes_to_the_same_end(
         assert part in names
     wait_for(lambda: all(map(gone, children)), seconds=30)
     assert not (clone / "models" / "last").exists()
+    assert "Nothing to clean" in gmts(clone, "clean", "--yes").stdout
     gmts(clone, "train")
     assert 0 < train_stage(clone)["resumed_from_step"] < STEPS
     resumed = (clone / "models" / "last" / "model.safetensors").read_bytes()

@@ -90,7 +90,9 @@ def rollout_of(
     width = tokens.response_mask.shape[1]
     stats = TokenStats(
         **{
-            field.name: torch.cat([_widened(getattr(g.stats, field.name), width) for g in groups])
+            field.name: torch.cat(
+                [_widened(getattr(g.stats, field.name), width).to(device) for g in groups]
+            )
             for field in fields(TokenStats)
         }
     )

@@ -79,7 +79,9 @@ class CheckpointStore:
                 "files": files,
             }
             write_json(folder / _MANIFEST, manifest)
-        for old in self.steps()[: -self._kept]:
+        # Later ones can only be such as could not be used; they must not crowd out this one.
+        later = [other for other in self.steps() if other > step]
+        for old in [*later, *[s for s in self.steps() if s <= step][: -self._kept]]:
             self._delete(self._folder / f"step-{old:06d}")
 
     def newest(self, *, metrics_bytes: int) -> Checkpoint | None:

@@ -48,6 +48,8 @@ def test_the_committed_params_are_valid(repository):
         ("rollout.group_size", 1, "rollout.group_size must be >= 2, got 1"),
         ("train.questions_per_mini_batch", 5, "must divide train.questions_per_batch (16), got 5"),
         ("warmstart.num_heads", 3, "warmstart.num_heads must divide warmstart.hidden_size (64)"),
+        ("name", "../models", "name must be letters, digits, '.', '_' and '-'"),
+        ("name", "a/b", "name must be letters"),
         ("data.custom", "no_colon", "data.custom must be `module:function`, got 'no_colon'"),
         ("selection.score", "custom", "selection.custom must be `module:function`, got null"),
         ("data.source", "local", "data.files.train must name a file when data.source is local"),

@@ -1,5 +1,6 @@
 import fcntl
 
+from gmts.config import STAGE_SECTIONS, load_params, params_hash
 from gmts.files import write_json
 from gmts.stages.cleaning import delete, removable
 
@@ -24,6 +25,15 @@ def test_only_states_of_other_experiments_are_removable(tmp_path):
     assert not other.exists()
     assert current.exists()
     assert running.exists()
+
+
+def test_the_state_of_an_interrupted_run_of_params_yaml_is_kept(tmp_path, repository):
+    (tmp_path / "params.yaml").write_bytes((repository / "params.yaml").read_bytes())
+    params = load_params(tmp_path / "params.yaml")
+    interrupted, other = state(tmp_path, "interrupted"), state(tmp_path, "other")
+    identity = {"params": params_hash(params, STAGE_SECTIONS["train"])}
+    write_json(interrupted / "identity.json", identity)
+    assert [item.path for item in removable(tmp_path)] == [other]
 
 
 def test_responses_of_models_that_no_score_is_of_are_removable(tmp_path):
