@@ -50,6 +50,41 @@ def head_of(model: Any) -> Head:
     return Head(weight=embeddings.weight, bias=getattr(embeddings, "bias", None))
 
 
+@torch.no_grad()
+def check_head(model: Any) -> None:
+    """Compare logits built from hidden states, padded, with the model's own on two sequences.
+
+    It finds what no list of settings can: other transforms between hidden states and logits, and
+    models whose attention looks ahead.
+
+    Raises:
+        ValueError: If they differ.
+    """
+    head = head_of(model)
+    device, vocabulary = head.weight.device, len(head.weight)
+    ids = (torch.arange(10, device=device).view(2, 5) * 7 + 3) % vocabulary
+    prompts = [[5 % vocabulary, 2 % vocabulary], [1]]
+    wanted = torch.arange(5, device=device) < torch.tensor([[5], [2]], device=device)
+    built = response_hidden(model, prompts, ids, wanted) @ head.weight.T
+    built = (built if head.bias is None else built + head.bias).double()
+    own = torch.cat(
+        [
+            model(
+                input_ids=torch.tensor([[*prompt, *row[mask].tolist()]], device=device),
+                use_cache=False,
+            ).logits[0, len(prompt) - 1 : -1]
+            for prompt, row, mask in zip(prompts, ids, wanted, strict=True)
+        ]
+    ).double()
+    distance = float((built - own).abs().mean() / own.abs().mean().clamp_min(1e-30))
+    tolerance = 1e-3 if torch.finfo(head.weight.dtype).bits >= 32 else 5e-2
+    if not distance <= tolerance:
+        raise ValueError(
+            "model.path must be a causal LM whose logits are its head's output, got "
+            f"{type(model).__name__}: they differ by {distance:.2g} of their size"
+        )
+
+
 def plan_micro_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
     """Return rows by falling length, in parts whose padded size is at most `budget` tokens.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributed import ProcessGroup
+from torch.distributed import ProcessGroup, ReduceOp, all_reduce
 
 from gmts.batch import TokenBatch, TokenStats
 from gmts.logits import head_log_probs
@@ -118,7 +118,12 @@ def update_step(
     if signal == "none" and settings.skip_no_signal:
         return metrics
     optimizer.zero_grad(set_to_none=True)
-    _backward(policy, batch, prompts, plan, settings)
+    live = global_sum(_backward(policy, batch, prompts, plan, settings), process_group)
+    if not plan.exact and settings.skip_no_signal and not int(live):
+        # Scored by an earlier policy; under the present one nothing that was selected moves it.
+        optimizer.zero_grad(set_to_none=True)
+        metrics["train/no_signal"], metrics["train/kl_only"] = 1.0, 0.0
+        return metrics
     _complete_gradients(policy, process_group)
     metrics["train/grad_norm"] = _clipped_norm(policy, settings.optimizer.max_grad_norm, step)
     optimizer.step()
@@ -147,6 +152,7 @@ def _plan(
             temperature=settings.temperature,
             micro_batch_tokens=settings.micro_batch_tokens,
         )
+    _check_finite("old log-prob", batch.old_log_probs, batch, step)
     _check_finite("log-prob", stats.log_probs, batch, step)
     _check_finite("entropy", stats.entropy, batch, step)
     if batch.ref_log_probs is not None:
@@ -204,12 +210,14 @@ def _micro_batch_ids(parts: Sequence[Sequence[int]], batch: TokenBatch) -> Tenso
 
 def _backward(
     policy: Any, batch: TokenBatch, prompts: Prompts, plan: _Plan, settings: StepSettings
-) -> None:
+) -> Tensor:
+    """Add up gradients; return how many of this rank's tokens had an omega other than 0."""
     needed = plan.weights.pg != 0
     if plan.exact:
         needed = needed & (plan.terms.pg_omega != 0)
     if settings.objective.beta > 0:
         needed = needed | (plan.weights.kl != 0)
+    live = torch.zeros((), dtype=torch.long, device=needed.device)
     head = head_of(policy)
     lengths = row_lengths(prompts, needed)
     for rows in plan_micro_batches(lengths, settings.micro_batch_tokens):
@@ -224,11 +232,20 @@ def _backward(
             bias=head.bias,
         )
         # The other tokens of a row count in GSPO's s_i, without gradient.
-        log_probs = plan.stats.log_probs[index].index_put(wanted.nonzero(as_tuple=True), own)
+        log_probs = plan.stats.log_probs[index]
+        if plan.exact:
+            # The scored value with this pass's gradient: another micro-batch's rounding must not
+            # move a token over a clip bound.
+            own = log_probs[wanted] + (own - own.detach())
+        log_probs = log_probs.index_put(wanted.nonzero(as_tuple=True), own)
         terms = objective_terms(log_probs, part, settings.objective)
         loss = masked_sum(plan.weights.pg[index] * terms.pg_loss, wanted)
         loss = loss + masked_sum(plan.weights.kl[index] * terms.kl_loss, wanted)
         loss.backward()  # type: ignore[no-untyped-call]
+        pulls = (plan.weights.pg[index] != 0) & (terms.pg_omega != 0)
+        pulls = pulls | (plan.weights.kl[index] != 0) & (terms.kl_omega != 0)
+        live += (pulls & wanted).sum()
+    return live
 
 
 def _complete_gradients(policy: Any, process_group: ProcessGroup | None) -> None:
@@ -254,6 +271,14 @@ def _clipped_norm(policy: Any, max_norm: float, step: int) -> float:
                 )
         raise FloatingPointError(f"optimizer step {step} is refused: the gradient norm is {norm}")
     return norm
+
+
+def _global_max(values: Tensor, process_group: ProcessGroup | None) -> float:
+    """Return the largest of values >= 0 over ranks, of which some may have none."""
+    largest = torch.cat([values.flatten(), values.new_zeros(1)]).max()
+    if process_group is not None:
+        all_reduce(largest, op=ReduceOp.MAX, group=process_group)
+    return float(largest)
 
 
 def _check_finite(name: str, values: Tensor, batch: TokenBatch, step: int) -> None:
@@ -301,7 +326,7 @@ def _metrics(
         "policy/clip_dual": dual,
         "policy/clamped": clamped,
         "policy/log_ratio_abs_mean": ratio,
-        "policy/log_ratio_abs_max": float(log_ratio.max()),
+        "policy/log_ratio_abs_max": _global_max(log_ratio, process_group),
     }
     if beta:
         metrics["policy/kl"] = kl

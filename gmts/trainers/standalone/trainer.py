@@ -29,7 +29,7 @@ from gmts.trainers.standalone.batches import (
     rollout_of,
 )
 from gmts.trainers.standalone.dumps import DumpedResponse
-from gmts.trainers.standalone.forward import response_stats
+from gmts.trainers.standalone.forward import check_head, response_stats
 from gmts.trainers.standalone.groups import Group
 from gmts.trainers.standalone.metrics import over_mini_batches
 from gmts.trainers.standalone.optimizer import make_optimizer
@@ -72,7 +72,11 @@ class Trainer:
             questions: The training split.
             validation: The validation split.
             eos_ids: Tokens that end a response.
+
+        Raises:
+            ValueError: If the model's logits are not its head's output.
         """
+        check_head(policy)
         train, rollout = recipe.train, recipe.rollout
         device = policy.device
         self.policy = policy
