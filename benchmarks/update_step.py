@@ -6,16 +6,23 @@ r = 1. All methods get the same selected set and weights and must leave the same
 
   plain padded   full logits of padded micro-batches of 8 rows, as TRL does
   plain packed   padding removed by position ids, full logits of up to 2,048 tokens, as verl does
+  plain sorted   rows by length, padded micro-batches of up to 2,048 tokens, logits of the response
+                 tokens alone: hardly any padding, and no dense attention mask as packing needs here
   gmts           what `gmts.trainers.standalone.step.update_step` does, the selection included
 
 Seconds are the best of several runs, process CPU seconds on one thread; memory is the growth of the
-peak resident size, gradients allocated beforehand.
+peak resident size, gradients allocated beforehand. Every method runs in a process of its own: what
+an earlier one has freed would hide the growth.
 """
 
 import copy
+import ctypes
 import math
+import multiprocessing
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -23,11 +30,11 @@ import transformers
 from torch import Tensor
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from gmts.batch import TokenBatch
+from gmts.batch import TokenBatch, TokenStats
 from gmts.objective.config import ObjectiveConfig
 from gmts.selection.config import SelectionConfig
 from gmts.trainers.config import OptimizerConfig
-from gmts.trainers.standalone.forward import response_stats
+from gmts.trainers.standalone.forward import plan_micro_batches, response_stats
 from gmts.trainers.standalone.step import StepSettings, update_step
 
 GROUPS, SIZE, SILENT, RATIO, TOKENS = 5, 16, 2, 0.2, 2048
@@ -132,10 +139,11 @@ def selected_weights(batch: TokenBatch, entropy: Tensor) -> Tensor:
     return mask / mask.sum()
 
 
-def padded(batch: TokenBatch, prompts: list[list[int]]) -> Iterator[tuple[Tensor, ...]]:
-    """Yield (ids, position ids, mask, rows and columns of the predicting positions, targets)."""
-    for first in range(0, len(prompts), 8):
-        rows = range(first, min(first + 8, len(prompts)))
+def padded(
+    batch: TokenBatch, prompts: list[list[int]], parts: list[list[int]]
+) -> Iterator[tuple[Tensor, ...]]:
+    """Yield (ids, attention mask, predicting positions and their tokens) of each part."""
+    for rows in parts:
         lengths = [int(batch.response_mask[row].sum()) for row in rows]
         width = max(len(prompts[r]) + n for r, n in zip(rows, lengths, strict=True))
         ids = torch.zeros(len(rows), width, dtype=torch.long)
@@ -177,10 +185,26 @@ def plain_loss(logits: Tensor, where: Tensor, batch: TokenBatch, weights: Tensor
 def run_padded(
     model: Qwen2ForCausalLM, batch: TokenBatch, prompts: list[list[int]], w: Tensor
 ) -> None:
-    """Backward through padded micro-batches."""
-    for ids, mask, where in padded(batch, prompts):
+    """Backward through padded micro-batches of 8 rows."""
+    parts = [list(range(len(prompts)))[first : first + 8] for first in range(0, len(prompts), 8)]
+    for ids, mask, where in padded(batch, prompts, parts):
         logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits
         plain_loss(logits, where, batch, w).backward()
+
+
+def run_sorted(
+    model: Qwen2ForCausalLM, batch: TokenBatch, prompts: list[list[int]], w: Tensor
+) -> None:
+    """Backward through micro-batches of rows of like length; logits of response tokens alone."""
+    lengths = batch.response_mask.sum(1).tolist()
+    totals = [len(prompt) + length for prompt, length in zip(prompts, lengths, strict=True)]
+    for ids, _, where in padded(batch, prompts, plan_micro_batches(totals, TOKENS)):
+        hidden = model.model(input_ids=ids, use_cache=False).last_hidden_state
+        logits = model.lm_head(hidden[where[:, 0], where[:, 1]])
+        rows = torch.stack(
+            [torch.zeros(len(where)).long(), torch.arange(len(where)), *where.unbind(1)[2:]], 1
+        )
+        plain_loss(logits[None], rows, batch, w).backward()
 
 
 def run_packed(
@@ -200,6 +224,7 @@ def measure(
     for _ in range(repeats):
         for parameter in model.parameters():
             parameter.grad = torch.zeros_like(parameter)
+        ctypes.CDLL(None).malloc_trim(0)
         Path("/proc/self/clear_refs").write_text("5")
         before = _status_kib("VmRSS")
         start = time.process_time()
@@ -224,44 +249,63 @@ def worst(gradients: dict[str, Tensor], reference: dict[str, Tensor]) -> float:
     )
 
 
-def compare(name: str, shape: tuple[int, ...], repeats: int) -> None:
-    """Print a table for one model."""
+def prepare(
+    shape: tuple[int, ...],
+) -> tuple[Qwen2ForCausalLM, TokenBatch, list[list[int]], TokenStats]:
+    """Return the model, the batch it has sampled, as it were, and the statistics."""
     model = model_of(shape)
     batch, prompts = batch_of(model)
     stats = response_stats(model, prompts, batch, temperature=1.0, micro_batch_tokens=TOKENS)
-    batch = TokenBatch(
-        **{n: getattr(batch, n) for n in TokenBatch.__dataclass_fields__}
-        | {"old_log_probs": stats.log_probs}
-    )
+    return model, replace(batch, old_log_probs=stats.log_probs), prompts, stats
+
+
+def run_alone(method: str, shape: tuple[int, ...], repeats: int, file: str) -> None:
+    """Measure one method in this process and save (seconds, MiB, response tokens, gradients)."""
+    torch.set_num_threads(1)
+    model, batch, prompts, stats = prepare(shape)
     weights = selected_weights(batch, stats.entropy)
+    tokens = int(batch.response_mask.sum())
+    if method == "float64":
+        torch.save((0.0, 0.0, tokens, float64_gradients(model, batch, prompts, weights)), file)
+        return
     keep = Keep(model)
 
-    def ours() -> None:
-        update_step(model, keep, batch, prompts, stats, settings(), step=0, moved=False)
+    def once() -> None:
+        if method == "gmts":
+            update_step(model, keep, batch, prompts, stats, settings(), step=0, moved=False)
+        else:
+            PLAIN[method](model, batch, prompts, weights)
 
-    # From little memory to much: growth would hide in what an earlier method has freed.
-    methods: dict[str, Callable[[], None]] = {
-        "gmts": ours,
-        "plain packed": lambda: run_packed(model, batch, prompts, weights),
-        "plain padded": lambda: run_padded(model, batch, prompts, weights),
-    }
-    print(f"\n{name}; {int(batch.response_mask.sum())} response tokens\n")
-    print("| method | CPU s | against plain packed | peak extra MiB | worst distance to float64 |")
-    print("|---|---|---|---|---|")
-    costs, gradients = {}, {}
-    for method, function in methods.items():
-        costs[method] = measure(model, function, repeats)
-        gradients[method] = (
-            keep.gradients
-            if method == "gmts"
-            else {n: p.grad.clone() for n, p in model.named_parameters()}
-        )
-    reference = float64_gradients(model, batch, prompts, weights)
-    base = costs["plain packed"][0]
-    for method, (seconds, growth) in costs.items():
-        distance = worst(gradients[method], reference)
+    seconds, growth = measure(model, once, repeats)
+    plain = {name: p.grad for name, p in model.named_parameters()}
+    torch.save((seconds, growth, tokens, keep.gradients or plain), file)
+
+
+PLAIN = {"plain padded": run_padded, "plain packed": run_packed, "plain sorted": run_sorted}
+
+
+def compare(name: str, shape: tuple[int, ...], repeats: int) -> None:
+    """Print a table for one model."""
+    spawn = multiprocessing.get_context("spawn")
+    results = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for method in ("float64", *PLAIN, "gmts"):
+            file = f"{folder}/{method}.pt"
+            process = spawn.Process(target=run_alone, args=(method, shape, repeats, file))
+            process.start()
+            process.join()
+            if process.exitcode:
+                raise RuntimeError(f"{method} must end with exit code 0, got {process.exitcode}")
+            results[method] = torch.load(file)
+    _, _, tokens, reference = results.pop("float64")
+    print(f"\n{name}; {tokens} response tokens\n")
+    print("| method | CPU s | plain packed / it | plain sorted / it | peak extra MiB | distance |")
+    print("|---|---|---|---|---|---|")
+    packed, tight = results["plain packed"][0], results["plain sorted"][0]
+    for method, (seconds, growth, _, gradients) in results.items():
         print(
-            f"| {method} | {seconds:.2f} | {base / seconds:.2f}x | {growth:.0f} | {distance:.1e} |"
+            f"| {method} | {seconds:.2f} | {packed / seconds:.2f}x | {tight / seconds:.2f}x | "
+            f"{growth:.0f} | {worst(gradients, reference):.1e} |"
         )
 
 
@@ -276,7 +320,7 @@ def float64_gradients(
             continue
         index = torch.tensor([row])
         part = batch.rows(index)
-        for ids, mask, where in padded(part, [prompts[row]]):
+        for ids, mask, where in padded(part, [prompts[row]], [[0]]):
             logits = exact(input_ids=ids, attention_mask=mask, use_cache=False).logits
             plain_loss(logits, where, part, weights[index].double()).backward()
     return {n: p.grad for n, p in exact.named_parameters()}
