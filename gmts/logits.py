@@ -44,8 +44,19 @@ def head_stats(
 
     The norm is the root of (sum_{k != o} p_k)^2 + sum_{k != o} p_k^2: written as
     1 - 2 p_o + sum p^2 it would be 0 in float32 below 1 - p_o = 1e-4. The entropy is
-    -sum p log_softmax: lse - sum p z cancels for peaked p.
+    -sum p log_softmax: lse - sum p z cancels for peaked p. A NaN in the logits is NaN in all three.
+
+    Args:
+        hidden: States that predict the tokens.
+        weight: Of the head.
+        ids: The tokens.
+        temperature: By which logits are divided, > 0.
+        bias: Of the head, if it has one.
+
+    Raises:
+        ValueError: If shapes disagree, dtypes differ or the temperature is not above 0.
     """
+    _check(hidden, weight, ids, temperature)
     dtype = _accumulator(hidden.dtype)
     log_probs, entropy, norm = (hidden.new_empty(len(hidden), dtype=dtype) for _ in range(3))
     for rows in _chunks(len(hidden), len(weight), dtype):
@@ -54,7 +65,7 @@ def head_stats(
         log_probs[rows] = log_p.gather(1, own)[:, 0]
         p = log_p.exp()
         # 0 log 0 is 0, also where log p is -infinity.
-        entropy[rows] = -torch.where(p > 0, p * log_p, torch.zeros_like(p)).sum(-1)
+        entropy[rows] = -torch.where(p == 0, torch.zeros_like(p), p * log_p).sum(-1)
         p.scatter_(1, own, 0.0)
         norm[rows] = (p.sum(-1).square() + p.square().sum(-1)).sqrt()
     return HeadStats(log_probs=log_probs, entropy=entropy.clamp_min(0), logit_grad_norm=norm)
@@ -71,8 +82,9 @@ def head_log_probs(
     """Return log p(o) at each position, differentiable in hidden, weight and bias.
 
     The backward pass computes the logits again, chunk by chunk. A tied head's gradient adds to the
-    embedding's as autograd always does.
+    embedding's as autograd always does. Arguments and errors are those of `head_stats`.
     """
+    _check(hidden, weight, ids, temperature)
     result: Tensor = _HeadLogProbs.apply(  # type: ignore[no-untyped-call]
         hidden, weight, bias, ids, temperature
     )
@@ -90,13 +102,11 @@ class _HeadLogProbs(torch.autograd.Function):
         temperature: float,
     ) -> Tensor:
         dtype = _accumulator(hidden.dtype)
-        normalizer = hidden.new_empty(len(hidden), dtype=dtype)
-        log_probs = torch.empty_like(normalizer)
+        log_probs = hidden.new_empty(len(hidden), dtype=dtype)
         for rows in _chunks(len(hidden), len(weight), dtype):
-            logits = _logits(hidden[rows], weight, bias, temperature, dtype)
-            normalizer[rows] = torch.logsumexp(logits, -1)
-            log_probs[rows] = torch.log_softmax(logits, -1).gather(1, ids[rows, None])[:, 0]
-        ctx.save_for_backward(hidden, weight, bias, ids, normalizer)
+            log_p = torch.log_softmax(_logits(hidden[rows], weight, bias, temperature, dtype), -1)
+            log_probs[rows] = log_p.gather(1, ids[rows, None])[:, 0]
+        ctx.save_for_backward(hidden, weight, bias, ids)
         ctx.temperature = temperature
         return log_probs
 
@@ -105,15 +115,14 @@ class _HeadLogProbs(torch.autograd.Function):
     def backward(
         ctx: Any, grad: Tensor
     ) -> tuple[Tensor | None, Tensor | None, Tensor | None, None, None]:
-        hidden, weight, bias, ids, normalizer = ctx.saved_tensors
-        dtype = normalizer.dtype
+        hidden, weight, bias, ids = ctx.saved_tensors
+        dtype = grad.dtype
         grad_hidden = torch.empty_like(hidden)
         grad_weight = torch.zeros_like(weight, dtype=dtype)
         grad_bias = None if bias is None else torch.zeros_like(bias, dtype=dtype)
         for rows in _chunks(len(hidden), len(weight), dtype):
             logits = _logits(hidden[rows], weight, bias, ctx.temperature, dtype)
-            grad_logits = logits.sub_(normalizer[rows, None]).exp_().neg_()
-            grad_logits.scatter_add_(1, ids[rows, None], torch.ones_like(grad_logits[:, :1]))
+            grad_logits = _onehot_minus_softmax(logits, ids[rows, None])
             grad_logits.mul_((grad[rows] / ctx.temperature)[:, None])
             if grad_bias is not None:
                 grad_bias += grad_logits.sum(0)
@@ -126,6 +135,33 @@ class _HeadLogProbs(torch.autograd.Function):
             None,
             None,
         )
+
+
+def _onehot_minus_softmax(logits: Tensor, own: Tensor) -> Tensor:
+    """Return onehot(o) - softmax, in place of `logits`.
+
+    1 - p_o is summed over the other tokens: 1 minus a rounded p_o may be 0. exp(z - lse) would
+    scale a row by the rounding of lse, the logsumexp, which is large where all logits are.
+    """
+    others = logits.sub_(logits.amax(-1, keepdim=True)).exp_()
+    itself = others.gather(1, own)
+    others.scatter_(1, own, 0.0)
+    rest = others.sum(-1, keepdim=True)
+    return others.div_(-(rest + itself)).scatter_(1, own, rest / (rest + itself))
+
+
+def _check(hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float) -> None:
+    if hidden.dim() != 2 or weight.dim() != 2 or hidden.shape[1] != weight.shape[1]:
+        raise ValueError(
+            f"hidden and weight must have shapes [N, H] and [V, H], got {tuple(hidden.shape)} and "
+            f"{tuple(weight.shape)}"
+        )
+    if hidden.dtype != weight.dtype:
+        raise ValueError(f"hidden must have the weight's dtype {weight.dtype}, got {hidden.dtype}")
+    if ids.shape != hidden.shape[:1]:
+        raise ValueError(f"ids must have shape {tuple(hidden.shape[:1])}, got {tuple(ids.shape)}")
+    if not temperature > 0:
+        raise ValueError(f"temperature must be > 0, got {temperature}")
 
 
 def _accumulator(dtype: torch.dtype) -> torch.dtype:

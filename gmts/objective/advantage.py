@@ -41,10 +41,19 @@ def group_advantages(
         std_ddof: 1 for the sample deviation, 0 for the population's.
 
     Raises:
-        ValueError: If a valid score is NaN or infinite; the response is named.
+        ValueError: If a valid score is NaN or infinite (the response is named), `valid` is not
+            bool, or shapes disagree.
 
     Source: arXiv 2402.03300, section 4.1.2.
     """
+    if valid.dtype != torch.bool:
+        raise ValueError(f"valid must be bool, got {valid.dtype}")
+    for name, tensor in (("group_ids", group_ids), ("valid", valid)):
+        if tensor.shape != scores.shape:
+            raise ValueError(
+                f"{name} must have the shape of scores {tuple(scores.shape)}, got "
+                f"{tuple(tensor.shape)}"
+            )
     broken = (valid & ~torch.isfinite(scores)).nonzero()
     if len(broken):
         index = int(broken[0])

@@ -35,9 +35,9 @@ class ObjectiveTerms:
     pg_omega: Float[Tensor, "B T"]
     """-d pg_loss / d log pi(o)."""
     kl_loss: Float[Tensor, "B T"]
-    """beta D."""
+    """beta D; 0 where |log(pi_ref / pi)| is within kl_zero_tolerance."""
     kl_omega: Float[Tensor, "B T"]
-    """-d kl_loss / d log pi(o); 0 where |log(pi_ref / pi)| is within kl_zero_tolerance."""
+    """-d kl_loss / d log pi(o)."""
     clipped_low: Bool[Tensor, "B T"]
     """A < 0 and r < 1 - eps1."""
     clipped_high: Bool[Tensor, "B T"]
@@ -128,12 +128,13 @@ def _kl(
         return nothing, nothing, torch.zeros_like(batch.response_mask)
     zero = log_probs.new_zeros(())
     raw = torch.where(batch.response_mask, batch.ref_log_probs - log_probs, zero)
+    # Rounding apart the two policies agree: loss and omega say so alike.
+    raw = torch.where(raw.detach().abs() < config.kl_zero_tolerance, zero, raw)
     log_ratio = raw.clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
     divergence = log_ratio.exp() - log_ratio - 1
     value = raw.detach()
     beyond = (value.abs() > LOG_RATIO_LIMIT) | (divergence.detach() > KL_LIMIT)
-    silent = beyond | (value.abs() < config.kl_zero_tolerance)
-    omega = torch.where(silent, zero, config.beta * (log_ratio.detach().exp() - 1))
+    omega = torch.where(beyond, zero, config.beta * (log_ratio.detach().exp() - 1))
     return config.beta * divergence.clamp_max(KL_LIMIT), omega, beyond
 
 

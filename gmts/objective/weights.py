@@ -76,8 +76,17 @@ def loss_weights(
         process_group: Ranks that share the mini-batch.
 
     Raises:
-        ValueError: If `selected` reaches outside the response mask.
+        ValueError: If a mask is not bool or has another shape than the response mask, or
+            `selected` reaches outside of it.
     """
+    for name, mask in (("selected", selected), ("eligible", eligible)):
+        if mask.dtype != torch.bool:
+            raise ValueError(f"{name} must be bool, got {mask.dtype}")
+        if mask.shape != batch.response_mask.shape:
+            raise ValueError(
+                f"{name} must have the shape of response_mask "
+                f"{tuple(batch.response_mask.shape)}, got {tuple(mask.shape)}"
+            )
     if bool((selected & ~batch.response_mask).any()):
         raise ValueError("selected must lie within response_mask, got tokens outside of it")
     base = base_weights(
