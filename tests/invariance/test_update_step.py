@@ -176,6 +176,23 @@ def test_without_selection_the_step_is_the_plain_algorithms(algorithm):
         assert torch.equal(every[name], value)
 
 
+@pytest.mark.parametrize("algorithm", list(ALGORITHMS))
+@pytest.mark.parametrize("denominator", ["selected", "eligible", "all", "group_selected"])
+def test_without_selection_its_switches_change_nothing(algorithm, denominator):
+    model = policy()
+    batch, prompts, stats = mini_batch(model, ADVANTAGES, old_shift=0.15)
+    plain, _ = gradient(
+        model, batch, prompts, stats, step_settings(algorithm=algorithm, score="none")
+    )
+    switched = step_settings(
+        algorithm=algorithm, score="none", denominator=denominator, ratio=0.5, side="bottom",
+        scope="group",
+    )  # fmt: skip
+    other, _ = gradient(model, batch, prompts, stats, switched)
+    for name, value in plain.items():
+        assert torch.equal(other[name], value)
+
+
 @pytest.mark.parametrize(
     "changes",
     [

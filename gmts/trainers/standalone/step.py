@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -186,7 +186,8 @@ def _plan(
         batch,
         chosen.mask,
         scores.eligible,
-        objective,
+        # Every token: the plain algorithm, whatever the denominator.
+        replace(objective, denominator="all") if selection.score == "none" else objective,
         max_response_tokens=settings.max_response_tokens,
         process_group=process_group,
     )
