@@ -1,11 +1,14 @@
 """One forward step at a time over a key-value cache that shares prompts and drops finished rows."""
 
+import inspect
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 from transformers import DynamicCache, LlamaForCausalLM, Qwen2ForCausalLM
+
+_OWN_CLASSES = ("torch.nn.modules.", "transformers.models.", "transformers.activations")
 
 
 class Decoder(Protocol):
@@ -25,30 +28,56 @@ class Decoder(Protocol):
 
 
 def make_decoder(model: Any, max_new_tokens: int) -> Decoder:
-    """Return the fused decoder where it reproduces the model exactly, else the general one."""
+    """Return the fused decoder where it reproduces the model exactly, else the general one.
+
+    Raises:
+        ValueError: If the model's forward takes no cache.
+    """
     return FusedDecoder(model, max_new_tokens) if fusable(model) else GeneralDecoder(model)
 
 
 def fusable(model: Any) -> bool:
-    """Return True for plain Qwen2 and Llama models, whose forward FusedDecoder writes out."""
+    """Return True for plain Qwen2 and Llama models, whose forward FusedDecoder writes out.
+
+    Adapters, quantised projections and hooks make a model take the general way.
+    """
+    if type(model) not in (Qwen2ForCausalLM, LlamaForCausalLM):
+        return False
     config = model.config
     rope = getattr(config, "rope_parameters", None) or {}
     return (
-        type(model) in (Qwen2ForCausalLM, LlamaForCausalLM)
-        and config.hidden_act == "silu"
+        config.hidden_act == "silu"
         and rope.get("rope_type", "default") == "default"
         and not getattr(config, "use_sliding_window", False)
         and not getattr(config, "mlp_bias", False)
-        and getattr(config, "quantization_config", None) is None
+        and all(_untouched(module) for module in model.modules())
     )
+
+
+def _untouched(module: nn.Module) -> bool:
+    """Return True if a module is of a model's own class and its forward has not been changed."""
+    own = type(module).__module__.startswith(_OWN_CLASSES)
+    changed = module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module)
+    return own and not changed
 
 
 class GeneralDecoder:
     """Any causal language model of transformers, through its own forward and cache."""
 
     def __init__(self, model: Any) -> None:
+        accepted = inspect.signature(model.forward).parameters
+        names = [name for name in ("past_key_values", "cache_params") if name in accepted]
+        if not names:
+            raise ValueError(
+                f"model must take past_key_values or cache_params, got {type(model).__name__}"
+            )
         self._model = model
         self._cache = DynamicCache(config=model.config)
+        self._fixed: dict[str, Any] = {names[0]: self._cache, "use_cache": True}
+        if "logits_to_keep" in accepted:
+            self._fixed["logits_to_keep"] = 1
+        self._takes_positions = "position_ids" in accepted
+        self._masks_steps = names[0] == "past_key_values"
         self._mask = torch.empty(0)
         self._positions = torch.empty(0)
 
@@ -61,9 +90,8 @@ class GeneralDecoder:
 
     def repeat(self, times: int) -> None:
         """See `Decoder`."""
-        self._cache.batch_repeat_interleave(times)
-        self._mask = self._mask.repeat_interleave(times, 0)
-        self._positions = self._positions.repeat_interleave(times, 0)
+        device = self._mask.device
+        self.keep(torch.arange(len(self._mask), device=device).repeat_interleave(times))
 
     def step(self, ids: Tensor) -> Tensor:
         """See `Decoder`."""
@@ -73,17 +101,20 @@ class GeneralDecoder:
 
     def keep(self, rows: Tensor) -> None:
         """See `Decoder`."""
-        self._cache.batch_select_indices(rows)
+        # Unlike the cache's batch_* methods, this one knows the states of linear attention too.
+        self._cache.reorder_cache(rows)
         self._mask = self._mask[rows]
         self._positions = self._positions[rows]
 
     def _forward(self, ids: Tensor, positions: Tensor) -> Tensor:
+        placed = {"position_ids": positions} if self._takes_positions else {}
+        # A model of states alone reads the mask for the prompt and takes none with single tokens.
+        masked = self._masks_steps or ids.shape == self._mask.shape
         output = self._model(
             input_ids=ids,
-            attention_mask=self._mask.long(),
-            position_ids=positions,
-            past_key_values=self._cache,
-            use_cache=True,
+            attention_mask=self._mask.long() if masked else None,
+            **placed,
+            **self._fixed,
         )
         logits: Tensor = output.logits[:, -1]
         return logits
@@ -149,9 +180,8 @@ class FusedDecoder:
         self._keys = [torch.empty(shape, dtype=dtype, device=device) for _ in self._layers]
         self._values = [torch.empty(shape, dtype=dtype, device=device) for _ in self._layers]
         causal = torch.ones(width, width, dtype=torch.bool, device=device).tril()
-        own = torch.eye(
-            width, dtype=torch.bool, device=device
-        )  # padding sees itself: no empty softmax
+        # Padding sees itself: no empty softmax.
+        own = torch.eye(width, dtype=torch.bool, device=device)
         attention = (mask[:, None, None, :] & causal) | own
         hidden = functional.embedding(ids, self._embedding)
         hidden = self._forward(hidden, positions, attention)

@@ -1,6 +1,7 @@
 """Sampling responses: prompts are read once per group, finished rows leave the batch."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,8 +100,12 @@ class Sampler:
             progress: Label of a progress bar; None for no bar.
 
         Raises:
-            ValueError: If a prompt is empty.
+            ValueError: If `num_samples` is < 1, a prompt is empty, or prompt and response need more
+                positions than the model has.
+            FloatingPointError: If the model's logits are NaN.
         """
+        if num_samples < 1:
+            raise ValueError(f"num_samples must be >= 1, got {num_samples}")
         return self._run(prompts, num_samples, generator, progress)
 
     def greedy(
@@ -109,7 +114,9 @@ class Sampler:
         """Return the most probable token after token, one response per prompt.
 
         Raises:
-            ValueError: If a prompt is empty.
+            ValueError: If a prompt is empty, or prompt and response need more positions than the
+                model has.
+            FloatingPointError: If the model's logits are NaN.
         """
         return self._run(prompts, 1, None, progress)
 
@@ -120,13 +127,10 @@ class Sampler:
         generator: torch.Generator | None,
         progress: str | None,
     ) -> list[Sample]:
-        for index, prompt in enumerate(prompts):
-            if not prompt:
-                raise ValueError(f"prompt {index} must have at least one token, got none")
-        was_training = self._model.training
-        self._model.eval()
+        self._check_lengths(prompts)
         samples: list[list[Sample]] = [[] for _ in prompts]
         with (
+            _evaluating(self._model),
             torch.inference_mode(),
             tqdm(
                 total=len(prompts) * num_samples,
@@ -137,11 +141,25 @@ class Sampler:
         ):
             for chunk, times in self._chunks(len(prompts), num_samples):
                 group = self._generate([prompts[index] for index in chunk], times, generator)
+                _check_logits(group, chunk, times)
                 for row, sample in enumerate(_unpack(group)):
                     samples[chunk[row // times]].append(sample)
                 bar.update(len(chunk) * times)
-        self._model.train(was_training)
         return [sample for own in samples for sample in own]
+
+    def _check_lengths(self, prompts: Sequence[Sequence[int]]) -> None:
+        config = self._model.config
+        # Rotary positions have no end; a table of learned ones has.
+        rotary = getattr(config, "rope_parameters", None)
+        room = None if rotary else getattr(config, "max_position_embeddings", None)
+        for index, prompt in enumerate(prompts):
+            if not prompt:
+                raise ValueError(f"prompt {index} must have at least one token, got none")
+            if room is not None and len(prompt) + self._max_new > room:
+                raise ValueError(
+                    f"max_response_tokens must be <= {room - len(prompt)}, got {self._max_new}: "
+                    f"the model has {room} positions and prompt {index} takes {len(prompt)}"
+                )
 
     def _chunks(self, num_prompts: int, num_samples: int) -> Iterator[tuple[range, int]]:
         """Yield (prompts, responses to each); whole groups where one fits into a batch."""
@@ -204,9 +222,33 @@ class Sampler:
             tokens = logits.argmax(-1)
         else:
             # The smallest of exponential races with rates p wins with probability p.
+            # Some platforms draw an exact 0, which would let any token win.
             race = torch.empty_like(log_probs).exponential_(generator=generator)
+            race.clamp_min_(torch.finfo(race.dtype).tiny)
             tokens = (log_probs - race.log_()).argmax(-1)
         return tokens, log_probs.gather(1, tokens[:, None])[:, 0].float()
+
+
+@contextmanager
+def _evaluating(model: Any) -> Iterator[None]:
+    """Switch dropout off; afterwards put every module back as it was, which train() would not."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+def _check_logits(group: _Group, chunk: range, times: int) -> None:
+    broken = group.log_probs.isnan()
+    if bool(broken.any()):
+        row, position = broken.nonzero()[0].tolist()
+        raise FloatingPointError(
+            f"logits of the model must be numbers, got nan after prompt {chunk[row // times]} "
+            f"and {position} response tokens"
+        )
 
 
 def _left_padded(prompts: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:

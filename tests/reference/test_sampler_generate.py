@@ -82,6 +82,38 @@ def test_both_decoders_give_the_same_logits_with_padding_repeats_and_dropped_row
     assert runs[0][2].shape == (3, VOCABULARY)
 
 
+class Adapted(torch.nn.Linear):
+    """A projection that does more than its weight says, as an adapter's does."""
+
+    def forward(self, states):
+        return 3.0 * super().forward(states)
+
+
+def change_class(model):
+    model.model.layers[1].self_attn.v_proj.__class__ = Adapted
+
+
+def hook(model):
+    model.model.layers[1].self_attn.v_proj.register_forward_hook(lambda *given: 3.0 * given[-1])
+
+
+def replace_forward(model):
+    projection = model.model.layers[1].self_attn.v_proj
+    projection.forward = lambda states: 3.0 * torch.nn.Linear.forward(projection, states)
+
+
+@pytest.mark.parametrize("change", [change_class, hook, replace_forward])
+def test_a_changed_projection_is_sampled_as_changed(change):
+    model = policy("qwen2")
+    plain = sampler(model).greedy(PROMPTS)
+    change(model)
+    assert not fusable(model)
+    changed = sampler(model).greedy(PROMPTS)
+    assert changed != plain
+    for prompt, sample in zip(PROMPTS, changed, strict=True):
+        assert list(sample.token_ids) == generated(model, prompt)
+
+
 @pytest.mark.parametrize("kind", ["qwen2", "gpt2"])
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
 def test_recorded_log_probs_are_those_of_a_plain_forward_pass(kind, temperature):

@@ -66,6 +66,45 @@ def test_training_mode_is_restored_and_gradients_still_flow():
     assert training.lm_head.weight.grad is not None
 
 
+def test_a_frozen_part_stays_in_evaluation_mode_also_after_an_error():
+    training = policy("qwen2", torch.float32).train()
+    training.model.layers[0].eval()
+    modes = [module.training for module in training.modules()]
+    draw(training)
+    assert [module.training for module in training.modules()] == modes
+    with pytest.raises(IndexError):
+        draw(training, prompts=[[10_000]])
+    assert [module.training for module in training.modules()] == modes
+
+
+def test_without_end_tokens_every_response_has_the_full_length(model):
+    for sample in draw(model, eos_ids=[]):
+        assert len(sample.token_ids) == 12
+        assert not sample.finished
+
+
+def test_a_model_that_has_diverged_is_named_instead_of_sampled():
+    broken = policy("llama", torch.float32)
+    with torch.no_grad():
+        broken.model.embed_tokens.weight[7] = torch.nan
+    message = "logits of the model must be numbers, got nan after prompt 2 and 0 response tokens"
+    with pytest.raises(FloatingPointError, match=message):
+        draw(broken, prompts=[[5, 3], [2], [7, 4]], max_response_tokens=1, batch_size=4)
+
+
+def test_learned_positions_must_hold_prompt_and_response():
+    model = policy("gpt2", torch.float32)
+    draw(model, prompts=[[1] * 588], count=1)
+    message = "max_response_tokens must be <= 11, got 12: .* 600 positions and prompt 1 takes 589"
+    with pytest.raises(ValueError, match=message):
+        draw(model, prompts=[[1], [1] * 589], count=1)
+
+
+def test_zero_samples_are_refused(model):
+    with pytest.raises(ValueError, match="num_samples must be >= 1, got 0"):
+        draw(model, count=0)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
