@@ -6,10 +6,14 @@ template and one way of sampling; other weights at the same path are another set
 
 import gzip
 import json
+import logging
+import zlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gmts.files import text_sha256, write_atomic
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +59,19 @@ class SampleCache:
         self._folder = folder / identity.sha256()
 
     def read(self, chunk: str) -> list[list[Response]] | None:
-        """Return the responses of a chunk, one list per prompt; None if they are not there."""
+        """Return the responses of a chunk, one list per prompt; None if they are not there.
+
+        A damaged file counts as not there: its responses can be sampled again.
+        """
         path = self._path(chunk)
         if not path.is_file():
             return None
-        stored = json.loads(gzip.decompress(path.read_bytes()))
-        return [[Response(**response) for response in group] for group in stored]
+        try:
+            stored = json.loads(gzip.decompress(path.read_bytes()))
+            return [[Response(**response) for response in group] for group in stored]
+        except (OSError, EOFError, zlib.error, ValueError, TypeError) as error:
+            logger.warning("%s cannot be read, so its responses are sampled again: %s", path, error)
+            return None
 
     def write(self, chunk: str, responses: list[list[Response]]) -> None:
         """Store the responses of a chunk, atomically."""

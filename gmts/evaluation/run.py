@@ -13,7 +13,7 @@ from gmts.evaluation.cache import Response
 from gmts.evaluation.config import EvaluateConfig
 from gmts.evaluation.lm import PolicyLM, score_with
 from gmts.evaluation.statistics import average_at, estimate, pass_at
-from gmts.evaluation.task import Judge, make_task, task_sha256
+from gmts.evaluation.task import Judge, make_task, quiet_lm_eval, task_sha256
 from gmts.files import write_atomic, write_json
 from gmts.models.template import PromptTemplate
 from gmts.rewards.scorer import Scorer
@@ -44,15 +44,16 @@ def evaluate_policy(
 ) -> Evaluation:
     """Ask every question `config.samples` times through lm-eval, and judge the responses."""
     judge = Judge(scorer, rows)
-    task = make_task(
-        rows,
-        template,
-        judge,
-        samples=config.samples,
-        temperature=config.temperature,
-        max_response_tokens=config.max_response_tokens,
-    )
-    results = score_with(lm, task)["results"][task.config.task]
+    with quiet_lm_eval():
+        task = make_task(
+            rows,
+            template,
+            judge,
+            samples=config.samples,
+            temperature=config.temperature,
+            max_response_tokens=config.max_response_tokens,
+        )
+        results = score_with(lm, task)["results"][task.config.task]
     return Evaluation(
         rows=rows,
         responses=lm.responses,

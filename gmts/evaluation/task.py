@@ -1,6 +1,9 @@
 """Our lm-eval task over the prepared test split."""
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import io
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -41,9 +44,37 @@ class Judge:
         """Return the metrics of one question from its responses."""
         texts = results[0] if isinstance(results[0], list) else list(results)
         row = self._rows[doc["index"]]
-        verdicts = [self._scorer(text, row.ground_truth, row.meta) for text in texts]
+        verdicts = [self._verdict(text, row) for text in texts]
         self.verdicts[doc["index"]] = verdicts
         return {"average": sum(verdict.correct for verdict in verdicts) / len(verdicts)}
+
+    def _verdict(self, text: str, row: Row) -> Verdict:
+        try:
+            return self._scorer(text, row.ground_truth, row.meta)
+        except BaseException as error:
+            error.add_note(f"while judging a response to row {row.id}")
+            raise
+
+
+class SplitTask(ConfigurableTask):  # type: ignore[misc]  # lm-eval is not typed
+    """lm-eval's task without its progress bar over prompts, which are there in an instant."""
+
+    def build_all_requests(self, **settings: Any) -> None:
+        """Build the requests, see lm-eval."""
+        with contextlib.redirect_stderr(io.StringIO()):
+            super().build_all_requests(**settings)
+
+
+@contextlib.contextmanager
+def quiet_lm_eval() -> Iterator[None]:
+    """Let only errors of lm-eval through; it advises users of its own command line."""
+    logger = logging.getLogger("lm_eval")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def make_task(
@@ -54,7 +85,7 @@ def make_task(
     samples: int,
     temperature: float,
     max_response_tokens: int,
-) -> ConfigurableTask:
+) -> SplitTask:
     """Return the task: every question asked `samples` times.
 
     Without the take_first_k filter lm-eval would score one response of them.
@@ -72,7 +103,7 @@ def make_task(
     split = Dataset.from_list(
         [{"index": i, "ground_truth": row.ground_truth} for i, row in enumerate(rows)]
     )
-    return ConfigurableTask(
+    return SplitTask(
         config=config
         | {
             "custom_dataset": lambda **_: {"test": split},
@@ -82,9 +113,8 @@ def make_task(
             "filter_list": [
                 {"name": "all", "filter": [{"function": "take_first_k", "k": samples}]}
             ],
-            "generation_kwargs": {
-                "until": [],
-                "do_sample": True,
+            "generation_kwargs": config["generation_kwargs"]
+            | {
                 "temperature": temperature,
                 "max_gen_toks": max_response_tokens,
             },

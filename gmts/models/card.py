@@ -16,7 +16,7 @@ def read_model_card(folder: Path) -> dict[str, Any]:
         ValueError: If it is missing, or was written for another version of gmts.
     """
     card: dict[str, Any] = read_json(folder / CARD)
-    version = card.get("schema_version")
+    version = card.get("schema_version") if isinstance(card, dict) else None
     if version != CARD_VERSION:
         raise ValueError(
             f"{folder / CARD}: schema_version must be {CARD_VERSION}, got {version!r}: the folder "

@@ -7,24 +7,32 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+import transformers
+from safetensors import SafetensorError, safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 from transformers.utils import logging as transformers_logging
 
-from gmts.files import file_sha256, folder_sha256, text_sha256, write_json
+from gmts.files import file_sha256, folder_sha256, read_json, text_sha256, write_json
 from gmts.models.card import CARD, CARD_VERSION
 from gmts.models.template import PromptTemplate
 
 logger = logging.getLogger(__name__)
 
 _WEIGHTS = "*.safetensors"
+_NAMED_WEIGHTS = 3
+"""Weights that an error message lists."""
 Dtype = Literal["float32", "bfloat16"]
 
 
 def check_folder(path: Path) -> None:
     """Refuse what is not the folder of a causal language model, before anything heavy is loaded.
 
+    Reads config.json and the headers of the weight files; no code from the folder is run.
+
     Raises:
-        ValueError: If the folder, its config.json, its tokenizer or its weights are missing.
+        ValueError: If the folder, its config.json, its tokenizer or its weights are missing or
+            damaged, or transformers knows no causal language model of its type.
     """
     if not path.is_dir():
         raise ValueError(
@@ -35,11 +43,50 @@ def check_folder(path: Path) -> None:
         raise ValueError(f"{path} must hold config.json: it is not a Hugging Face model folder")
     if not any((path / name).is_file() for name in ("tokenizer.json", "tokenizer_config.json")):
         raise ValueError(f"{path} must hold a tokenizer (tokenizer.json)")
-    if not any(path.glob(_WEIGHTS)):
+    _check_type(path)
+    for file in _weight_files(path):
+        _check_header(file)
+
+
+def _check_type(path: Path) -> None:
+    file = path / "config.json"
+    config = read_json(file)
+    found = config.get("model_type") if isinstance(config, dict) else None
+    if found not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         raise ValueError(
-            f"{path} must hold its weights as safetensors; convert them with "
+            f"{file}: model_type must be a causal language model of transformers "
+            f"{transformers.__version__}, got {found!r} (code that comes with a model is never run)"
+        )
+
+
+def _weight_files(path: Path) -> list[Path]:
+    """Return the files that transformers reads the weights from; they need not exist."""
+    single, index = path / "model.safetensors", path / "model.safetensors.index.json"
+    if single.is_file():
+        return [single]
+    if not index.is_file():
+        raise ValueError(
+            f"{path} must hold its weights as safetensors (model.safetensors, or several files and "
+            "model.safetensors.index.json); convert them with "
             "`AutoModelForCausalLM.from_pretrained(...).save_pretrained(...)`"
         )
+    tree = read_json(index)
+    shards = tree.get("weight_map") if isinstance(tree, dict) else None
+    if not isinstance(shards, dict) or not shards:
+        raise ValueError(f"{index} must hold weight_map, the file of every weight")
+    return [path / name for name in sorted(set(shards.values()))]
+
+
+def _check_header(file: Path) -> None:
+    try:
+        with safe_open(file, framework="pt"):
+            pass
+    except FileNotFoundError as error:
+        raise ValueError(
+            f"{file} must exist: model.safetensors.index.json names it, and there is no such file"
+        ) from error
+    except (OSError, SafetensorError) as error:
+        raise ValueError(f"{file} must be a complete safetensors file: {error}") from error
 
 
 def load_tokenizer(path: Path) -> Any:
@@ -51,7 +98,7 @@ def load_tokenizer(path: Path) -> Any:
     if not path.is_dir():
         raise ValueError(f"{path} must be a folder with a tokenizer: there is no such folder")
     try:
-        return AutoTokenizer.from_pretrained(path, local_files_only=True)
+        return AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"the tokenizer in {path} cannot be read: {error}") from error
 
@@ -65,20 +112,36 @@ def load_model(path: Path, dtype: Dtype, device: str) -> Any:
         device: A torch device.
 
     Raises:
-        ValueError: If the folder holds no causal language model that can be read.
+        ValueError: If the folder holds no causal language model that can be read, or not all of its
+            weights: transformers would draw what is missing at random.
     """
     check_folder(path)
     try:
         with _quiet():
-            model = AutoModelForCausalLM.from_pretrained(
+            model, report = AutoModelForCausalLM.from_pretrained(
                 path,
                 local_files_only=True,
+                trust_remote_code=False,
                 dtype=getattr(torch, dtype),
                 attn_implementation="sdpa",
+                ignore_mismatched_sizes=True,  # reported below, by name
+                output_loading_info=True,
             )
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise ValueError(f"the model in {path} cannot be read: {error}") from error
+    _check_all_loaded(path, report)
     return model.to(device).eval()
+
+
+def _check_all_loaded(path: Path, report: Mapping[str, Any]) -> None:
+    other_shape = [entry[0] for entry in report["mismatched_keys"]]
+    for fault, names in (("lacks", report["missing_keys"]), ("has other shapes for", other_shape)):
+        if names:
+            first = ", ".join(sorted(names)[:_NAMED_WEIGHTS])
+            raise ValueError(
+                f"the weights in {path} must be all those of its config.json; the folder {fault} "
+                f"{len(names)} of them: {first}{', ...' if len(names) > _NAMED_WEIGHTS else ''}"
+            )
 
 
 def save_model(

@@ -35,11 +35,14 @@ def read_initial(folder: Path) -> InitialModel:
         ValueError: If initial.json is missing, broken, or of another version of gmts.
     """
     tree = read_json(folder / INITIAL)
-    version = tree.pop("schema_version", None)
+    version = tree.pop("schema_version", None) if isinstance(tree, dict) else None
     if version != INITIAL_VERSION:
         raise ValueError(
             f"{folder / INITIAL}: schema_version must be {INITIAL_VERSION}, got {version!r}; "
             "run the warmstart stage again"
         )
+    names = InitialModel.__dataclass_fields__.keys()
+    if tree.keys() != names:
+        raise ValueError(f"{folder / INITIAL} must hold {sorted(names)}, got {sorted(tree)}")
     path = folder if tree["built"] else Path(tree["path"])
     return InitialModel(**(tree | {"path": path}))

@@ -17,7 +17,7 @@ class PromptTemplate:
     tokenizer: Any
     kind: TemplateKind
     sha256: str
-    """Hash of the kind, the template's text, and the special tokens; equal hash, equal prompts."""
+    """Hash of the kind, the template's text, the special tokens and whether BOS comes first."""
 
     @classmethod
     def of(cls, tokenizer: Any, kind: TemplateKind) -> Self:
@@ -26,8 +26,8 @@ class PromptTemplate:
         Raises:
             ValueError: If `kind` is tokenizer and the tokenizer has no chat template.
         """
-        template = getattr(tokenizer, "chat_template", None)
-        if kind == "tokenizer" and not isinstance(template, str):
+        template = _chat_template(tokenizer)
+        if kind == "tokenizer" and template is None:
             raise ValueError(
                 "model.template must be plain for a tokenizer without a chat template, got "
                 f"tokenizer: {getattr(tokenizer, 'name_or_path', '') or 'the tokenizer'} has none; "
@@ -39,6 +39,7 @@ class PromptTemplate:
             "template": template if kind == "tokenizer" else "plain",
             # Not special_tokens_map: loading a saved tokenizer may add names to it.
             "special_tokens": {"bos": tokenizer.bos_token, "eos": tokenizer.eos_token},
+            "adds_bos": _added_bos(tokenizer) is not None,
         }
         return cls(
             tokenizer=tokenizer,
@@ -69,6 +70,14 @@ class PromptTemplate:
         if bos is not None and ids[:1] != [bos]:
             return [bos, *ids]
         return ids
+
+
+def _chat_template(tokenizer: Any) -> str | None:
+    """Return the template that apply_chat_template uses, of several the one named default."""
+    template = getattr(tokenizer, "chat_template", None)
+    if isinstance(template, dict):
+        template = template.get("default")
+    return template if isinstance(template, str) else None
 
 
 def _added_bos(tokenizer: Any) -> int | None:

@@ -1,5 +1,6 @@
 """The evaluate stage: one model's score on the test split."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -104,7 +105,9 @@ def _evaluate(
         "temperature": config.temperature,
         "max_response_tokens": config.max_response_tokens,
         "seed": config.seed,
+        "sampling": asdict(identity),
         "sampling_sha256": identity.sha256(),
+        "rewards": asdict(params.rewards),
     }
     scores = write_evaluation(target, evaluation, config, lineage)
     return scores | {"sampled": lm.num_sampled}

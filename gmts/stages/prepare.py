@@ -13,6 +13,8 @@ def prepare(params: Params, workspace: Workspace) -> StageResult:
             is written then.
         OSError: If data/prepared cannot be written.
     """
+    if params.model.path is not None:
+        workspace.given_model(params.model.path)
     with stage_run("prepare", workspace) as run:
         from gmts.data.prepare import prepare_data
 

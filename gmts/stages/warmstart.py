@@ -70,7 +70,7 @@ def _identify(params: Params, workspace: Workspace, folder: Path) -> str:
     from gmts.models.initial import InitialModel, write_initial
     from gmts.models.template import PromptTemplate
 
-    path = (workspace.root / str(params.model.path)).resolve()
+    path = workspace.given_model(str(params.model.path))
     check_folder(path)
     try:
         template = PromptTemplate.of(load_tokenizer(path), params.model.template)

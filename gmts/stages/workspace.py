@@ -76,6 +76,22 @@ class Workspace:
         """Resumable state and caches; ignored by git and by DVC."""
         return self.root / "work"
 
+    def given_model(self, path: str) -> Path:
+        """Return the folder that model.path names.
+
+        Raises:
+            ValueError: If it lies in a folder that the pipeline empties before it writes there.
+        """
+        found = (self.root / path).resolve()
+        for own in (self.initial_dir, self.last_dir, self.best_dir, self.published_dir):
+            if found.is_relative_to(own.resolve()):
+                raise ValueError(
+                    f"model.path must lie outside {own}, got {path}: the pipeline empties that "
+                    "folder before it writes there, and the model would be lost; copy it first, "
+                    "e.g. to work/models"
+                )
+        return found
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageResult:

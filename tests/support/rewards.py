@@ -17,3 +17,8 @@ def shuffled(response, ground_truth, meta):
     _recent.append(_truth(response, ground_truth, meta))
     del _recent[:-_REMEMBERED]
     return _rng.choice(_recent)
+
+
+def even_length(response, ground_truth, meta):
+    """Return 1.0 for an even number of characters: of random responses about every other one."""
+    return float(len(response) % 2 == 0)

@@ -1,6 +1,7 @@
 """Supervised steps on worked solutions, first right ones, then some with slips."""
 
 import logging
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,9 +29,11 @@ _LOG_EVERY = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
-    """A question's prompt tokens and how to write a solution to it."""
+    """A question as tokens, with its right solution."""
 
     prompt: tuple[int, ...]
+    answer: tuple[int, ...]
+    """The worked solution without slips; the end token follows it."""
     row: Row
 
 
@@ -50,14 +53,14 @@ def teach(
         seed: Of the questions drawn and of the slips.
 
     Raises:
-        ValueError: If the rows have no worked solutions.
+        ValueError: If the rows have no worked solutions, or the loss is no longer a finite number.
     """
     if any(row.solution is None for row in rows):
         raise ValueError(
             "model.path must name a model for a task without worked solutions, got null: the warm "
             f"start cannot teach {rows[0].source!r}"
         )
-    lessons = [Lesson(prompt=tuple(template.encode(row.messages)), row=row) for row in rows]
+    lessons = _lessons(template, rows)
     rng = random.Random(seed)
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=config.lr, betas=_BETAS, weight_decay=_WEIGHT_DECAY
@@ -75,12 +78,29 @@ def teach(
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), _MAX_GRAD_NORM)
         optimizer.step()
-        losses.append(loss.item())
+        losses.append(_finite(loss.item(), step, config.lr))
         if (step + 1) % _LOG_EVERY == 0:
             logger.info("warm start %d/%d: loss %.3f", step + 1, num_steps, losses[-1])
     model.eval()
     recent = losses[-_LOG_EVERY:]
     return sum(recent) / len(recent) if recent else 0.0
+
+
+def _lessons(template: PromptTemplate, rows: Sequence[Row]) -> list[Lesson]:
+    answers = template.tokenizer([row.solution for row in rows], add_special_tokens=False)
+    return [
+        Lesson(prompt=tuple(template.encode(row.messages)), answer=tuple(answer), row=row)
+        for row, answer in zip(rows, answers["input_ids"], strict=True)
+    ]
+
+
+def _finite(loss: float, step: int, lr: float) -> float:
+    if not math.isfinite(loss):
+        raise ValueError(
+            f"warmstart.lr must be low enough for a finite loss, got {lr}: the loss of step "
+            f"{step + 1} is {loss}"
+        )
+    return loss
 
 
 def _rate(step: int, num_steps: int) -> float:
@@ -92,13 +112,13 @@ def _collate(
     lessons: Sequence[Lesson], tokenizer: Any, slip_probability: float, rng: random.Random
 ) -> tuple[Tensor, Tensor]:
     """Return ids [B, T] padded on the right, and a bool mask [B, T-1] of the targets taught."""
-    texts = [
-        worked_solution(lesson.row.meta, slip_probability=slip_probability, rng=rng)
-        if slip_probability
-        else lesson.row.solution
-        for lesson in lessons
-    ]
-    answers = tokenizer(texts, add_special_tokens=False)["input_ids"]
+    answers = [lesson.answer for lesson in lessons]
+    if slip_probability:
+        texts = [
+            worked_solution(lesson.row.meta, slip_probability=slip_probability, rng=rng)
+            for lesson in lessons
+        ]
+        answers = [tuple(ids) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
     width = max(
         len(lesson.prompt) + len(answer) + 1
         for lesson, answer in zip(lessons, answers, strict=True)

@@ -136,7 +136,7 @@ def test_an_incomplete_folder_is_named_with_what_it_lacks(folder, missing, messa
 
 def test_an_unknown_architecture_is_refused(folder):
     (folder / "config.json").write_text(json.dumps({"model_type": "nothing"}))
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(ValueError, match="model_type must be a causal language model"):
         load_model(folder, "float32", "cpu")
 
 
