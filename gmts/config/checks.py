@@ -37,6 +37,12 @@ def check(params: Params) -> list[str]:
             "name must be letters, digits, '.', '_' and '-', the first a letter or digit, got "
             f"{params.name!r}: it names a folder"
         )
+    sampling = train.dynamic_sampling
+    if sampling.informative_on == "grade" and params.rewards.scorer != "custom":
+        problems.append(
+            "train.dynamic_sampling.informative_on must be verdict with rewards.scorer "
+            f"{params.rewards.scorer}, got grade: only an own scorer grades"
+        )
     problems += _custom(params)
     problems += _warmstart(params)
     for k in params.evaluate.pass_at:
@@ -51,6 +57,19 @@ def check(params: Params) -> list[str]:
             f"{objective.dual_clip}: its ratio is one per response"
         )
     return problems
+
+
+def ignored_switches(params: Params) -> list[str]:
+    """Return `key=value` for each switch that does nothing because every token is trained."""
+    selection = params.selection
+    if selection.score != "none":
+        return []
+    return [
+        f"selection.ratio={selection.ratio}",
+        f"selection.side={selection.side}",
+        f"selection.scope={selection.scope}",
+        f"objective.denominator={params.objective.denominator}",
+    ]
 
 
 def _custom(params: Params) -> list[str]:

@@ -1,5 +1,6 @@
 """The train stage: reinforcement learning from the initial model."""
 
+import logging
 import os
 import shutil
 import tempfile
@@ -9,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gmts.config import SCHEMA_VERSION, STAGE_SECTIONS, ConfigError, Params, params_hash
+from gmts.config.checks import ignored_switches
 from gmts.files import new_folder, write_json
 from gmts.stages.determinism import deterministic
 from gmts.stages.workspace import StageResult, Workspace, stage_run
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from gmts.trainers.standalone.loop import RunPlan
     from gmts.trainers.standalone.rollouts import Questions
     from gmts.trainers.standalone.trainer import Trainer
+
+logger = logging.getLogger(__name__)
 
 _REPORTED = ("metrics.jsonl", "tensorboard", "dvclive", "rollouts")
 """What reports/train takes over from the run's live files."""
@@ -42,6 +46,10 @@ def train(params: Params, workspace: Workspace) -> StageResult:
         from gmts.trainers.standalone.loop import RunPlan, run_training
         from gmts.trainers.standalone.tracking import check_trackers
 
+        if ignored := ignored_switches(params):
+            logger.warning(
+                "selection.score none trains every token; ignored: %s", ", ".join(ignored)
+            )
         check_trackers(params.tracking)
         _check_writable(workspace)
         parts = _identity(params, workspace)

@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Gt, Le, Lt
 from typing_extensions import Doc
 
+InformativeOn = Literal["verdict", "grade"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizerConfig:
@@ -36,8 +38,11 @@ class DynamicSamplingConfig:
         Literal["carry", "discard"], Doc("What happens to mixed groups beyond a full batch.")
     ]
     informative_on: Annotated[
-        Literal["verdict"],
-        Doc("Only verdict: a shaped reward must not decide which groups carry information."),
+        InformativeOn,
+        Doc(
+            "verdict: right and wrong responses; grade: an own scorer's grades in [0, 1] that "
+            "differ. A shaped reward never decides which groups carry information."
+        ),
     ]
 
 

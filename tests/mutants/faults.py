@@ -11,10 +11,15 @@ STEP, FORWARD, LOGITS = (
     "gmts/trainers/standalone/forward.py",
     "gmts/logits.py",
 )
+FINITE = "gmts/trainers/standalone/finite.py"
 AUTOGRAD = "tests/reference/test_objective_autograd.py"
 OBJECTIVE, SELECTION = "tests/unit/objective", "tests/unit/selection"
 SETS, UPDATE = "tests/invariance/test_selection.py", "tests/invariance/test_update_step.py"
 RANKS, HEAD = "tests/invariance/test_selection_ranks.py", "tests/unit/test_logits.py"
+HEAD_EDGES, STEP_RANKS = (
+    "tests/unit/test_logits_edges.py",
+    "tests/invariance/test_update_step_ranks.py",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +108,7 @@ FAULTS = (
     Fault("log-probs are off by one", FORWARD,
           "positions + starts.to(device)[rows] - 1]", "positions + starts.to(device)[rows] - 2]",
           UPDATE),
-    Fault("non-finite gradients are applied", STEP,
+    Fault("non-finite gradients are applied", FINITE,
           'if norm != norm or norm == float("inf"):', "if False:", UPDATE),
     Fault("norm cancels for certain tokens", LOGITS,
           "norm[rows] = (p.sum(-1).square() + p.square().sum(-1)).sqrt()",
@@ -113,4 +118,21 @@ FAULTS = (
     Fault("temperature forgotten in the gradient", LOGITS,
           "grad_logits.mul_((grad[rows] / ctx.temperature)[:, None])",
           "grad_logits.mul_(grad[rows][:, None])", HEAD),
+    Fault("entropy has the wrong sign", LOGITS,
+          "entropy[rows] = -torch.where(", "entropy[rows] = torch.where(", HEAD),
+    Fault("entropy hides NaN logits", LOGITS,
+          "torch.where(p == 0, torch.zeros_like(p), p * log_p)",
+          "torch.where(p > 0, p * log_p, torch.zeros_like(p))", HEAD_EDGES),
+    Fault("the token's own gradient cancels", LOGITS,
+          "scatter_(1, own, rest / (rest + itself))",
+          "scatter_(1, own, 1 - itself / (rest + itself))", HEAD_EDGES),
+    Fault("KL of rounding counts", TERMS,
+          "raw = torch.where(raw.detach().abs() < config.kl_zero_tolerance, zero, raw)",
+          "raw = raw + zero", OBJECTIVE),
+    Fault("score none keeps the selection's denominator", STEP,
+          'if selection.score == "none" else objective', "if False else objective", UPDATE),
+    Fault("a broken value stops one rank alone", FINITE,
+          "if global_sum(count, process_group):", "if count:", STEP_RANKS),
+    Fault("gradients of one rank", STEP,
+          "parameter.grad = global_sum(parameter.grad, process_group)", "pass", STEP_RANKS),
 )  # fmt: skip

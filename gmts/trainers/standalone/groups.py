@@ -7,6 +7,7 @@ from typing import Any, Self
 from gmts.batch import TokenStats
 from gmts.rewards.verdict import Verdict
 from gmts.rollout.sampler import Sample
+from gmts.trainers.config import InformativeOn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +32,14 @@ class Group:
         """Responses with a positive verdict."""
         return sum(verdict.correct for verdict in self.verdicts)
 
-    @property
-    def informative(self) -> bool:
-        """Neither all right nor all wrong by the verdicts; scores, shaped or not, do not count."""
+    def informative(self, on: InformativeOn) -> bool:
+        """Whether the responses were judged differently.
+
+        Args:
+            on: verdict: neither all right nor all wrong, whatever the scores; grade: scores differ.
+        """
+        if on == "grade":
+            return len({verdict.score for verdict in self.verdicts}) > 1
         return 0 < self.num_correct < len(self.verdicts)
 
     @classmethod

@@ -9,7 +9,7 @@ import torch
 
 from gmts.data.rows import Row
 from gmts.rewards.scorer import Scorer
-from gmts.rewards.verdict import Verdict
+from gmts.rewards.verdict import RewardError, Verdict
 from gmts.rollout.sampler import Sample, Sampler
 from gmts.trainers.config import DynamicSamplingConfig
 from gmts.trainers.standalone.groups import Group
@@ -121,7 +121,7 @@ class Rollouts:
             num_batches += 1
             rollout_s, reward_s = rollout_s + seconds[0], reward_s + seconds[1]
             sampled += groups
-            pool += [group for group in groups if group.informative or not self._dynamic.enabled]
+            pool += [group for group in groups if self._takes_part(group)]
         surplus = pool[self._size :]
         carry = self._dynamic.surplus == "carry"
         cap_reached = len(pool) < self._size
@@ -137,6 +137,9 @@ class Rollouts:
             rollout_seconds=rollout_s,
             reward_seconds=reward_s,
         )
+
+    def _takes_part(self, group: Group) -> bool:
+        return not self._dynamic.enabled or group.informative(self._dynamic.informative_on)
 
     def _sample(self, state: LoopState) -> tuple[list[Group], tuple[float, float]]:
         start = time.perf_counter()
@@ -156,7 +159,20 @@ class Rollouts:
         state.rollout_batches += 1
         sampled = time.perf_counter()
         groups = self._questions.judge(draws, rows, samples)
+        if self._dynamic.informative_on == "grade":
+            _check_grades(groups)
         return groups, (sampled - start, time.perf_counter() - sampled)
+
+
+def _check_grades(groups: Sequence[Group]) -> None:
+    """Refuse what a grade cannot be: a penalty for length, say, would make any group differ."""
+    for group in groups:
+        for verdict in group.verdicts:
+            if not 0 <= verdict.score <= 1:
+                raise RewardError(
+                    "rewards must lie in [0, 1] with train.dynamic_sampling.informative_on grade, "
+                    f"got {verdict.score} for a response to training row {group.row}"
+                )
 
 
 def rollout_metrics(collected: Collected) -> dict[str, float]:

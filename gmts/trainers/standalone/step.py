@@ -22,6 +22,7 @@ from gmts.selection.select import Selection, select_tokens
 from gmts.selection.statistics import selection_metrics
 from gmts.tensors import global_sum, masked_sum
 from gmts.trainers.config import OptimizerConfig
+from gmts.trainers.standalone.finite import check_finite, clipped_norm
 from gmts.trainers.standalone.forward import (
     Prompts,
     head_of,
@@ -125,7 +126,7 @@ def update_step(
         metrics["train/no_signal"], metrics["train/kl_only"] = 1.0, 0.0
         return metrics
     _complete_gradients(policy, process_group)
-    metrics["train/grad_norm"] = _clipped_norm(policy, settings.optimizer.max_grad_norm, step)
+    metrics["train/grad_norm"] = clipped_norm(policy, settings.optimizer.max_grad_norm, step)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     return metrics
@@ -152,11 +153,17 @@ def _plan(
             temperature=settings.temperature,
             micro_batch_tokens=settings.micro_batch_tokens,
         )
-    _check_finite("old log-prob", batch.old_log_probs, batch, step)
-    _check_finite("log-prob", stats.log_probs, batch, step)
-    _check_finite("entropy", stats.entropy, batch, step)
-    if batch.ref_log_probs is not None:
-        _check_finite("reference log-prob", batch.ref_log_probs, batch, step)
+    check_finite(
+        {
+            "old log-prob": batch.old_log_probs,
+            "log-prob": stats.log_probs,
+            "entropy": stats.entropy,
+            "reference log-prob": batch.ref_log_probs,
+        },
+        batch,
+        step,
+        process_group,
+    )
     terms = objective_terms(stats.log_probs, batch, objective)
     scored_stats, scored_terms = stats, terms
     if moved and selection.score_policy == "old" and sequence_level:
@@ -259,37 +266,12 @@ def _complete_gradients(policy: Any, process_group: ProcessGroup | None) -> None
                 parameter.grad = global_sum(parameter.grad, process_group)
 
 
-def _clipped_norm(policy: Any, max_norm: float, step: int) -> float:
-    """Scale gradients down to `max_norm`; return their norm before, refuse what is not finite."""
-    parameters = [p for p in policy.parameters() if p.requires_grad]
-    norm = float(torch.nn.utils.clip_grad_norm_(parameters, max_norm, foreach=False))
-    if norm != norm or norm == float("inf"):
-        for name, parameter in policy.named_parameters():
-            gradient = parameter.grad
-            if gradient is not None and not bool(torch.isfinite(gradient).all()):
-                raise FloatingPointError(
-                    f"optimizer step {step} is refused: the gradient of {name} is not finite"
-                )
-        raise FloatingPointError(f"optimizer step {step} is refused: the gradient norm is {norm}")
-    return norm
-
-
 def _global_max(values: Tensor, process_group: ProcessGroup | None) -> float:
     """Return the largest of values >= 0 over ranks, of which some may have none."""
     largest = torch.cat([values.flatten(), values.new_zeros(1)]).max()
     if process_group is not None:
         all_reduce(largest, op=ReduceOp.MAX, group=process_group)
     return float(largest)
-
-
-def _check_finite(name: str, values: Tensor, batch: TokenBatch, step: int) -> None:
-    broken = batch.response_mask & ~torch.isfinite(values)
-    if bool(broken.any()):
-        row, position = broken.nonzero()[0].tolist()
-        raise FloatingPointError(
-            f"optimizer step {step} is refused: the {name} of sample "
-            f"{int(batch.sample_ids[row])} at position {position} is {values[row, position]}"
-        )
 
 
 def _metrics(

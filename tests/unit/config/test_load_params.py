@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from gmts.config import ConfigError, load_params, params_hash, parse_params
+from gmts.config.checks import ignored_switches
 from gmts.config.load import read_yaml
 
 
@@ -90,7 +91,9 @@ def test_every_broken_rule_is_reported_at_once(tree):
 
 
 def test_informativeness_on_the_shaped_reward_is_refused(tree):
-    with pytest.raises(ConfigError, match=r"informative_on must be one of 'verdict', got 'reward'"):
+    with pytest.raises(
+        ConfigError, match=r"informative_on must be one of 'verdict' or 'grade', got 'reward'"
+    ):
         parse_params(with_value(tree, "train.dynamic_sampling.informative_on", "reward"))
 
 
@@ -124,3 +127,14 @@ def test_reading_params_loads_no_torch(repository):
         "sys.exit(any(m in sys.modules for m in ('torch', 'transformers', 'prefect', 'datasets')))"
     )
     subprocess.run([sys.executable, "-c", code], cwd=repository, check=True)
+
+
+def test_switches_that_score_none_ignores_are_listed_with_their_values(tree):
+    plain = parse_params(with_value(tree, "selection.score", "none"))
+    assert ignored_switches(plain) == [
+        "selection.ratio=0.2",
+        "selection.side=top",
+        "selection.scope=batch",
+        "objective.denominator=selected",
+    ]
+    assert ignored_switches(parse_params(tree)) == []

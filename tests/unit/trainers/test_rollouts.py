@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from gmts.config import ConfigError, parse_params
-from gmts.rewards.verdict import Verdict
+from gmts.rewards.verdict import RewardError, Verdict
 from gmts.rollout.sampler import Sample, Sampler
 from gmts.trainers.config import DynamicSamplingConfig
 from gmts.trainers.standalone.groups import Group
@@ -63,14 +63,35 @@ def _only_for(draws):
 
 def test_c11_a_group_that_is_all_wrong_is_uninformative_whatever_its_shaped_rewards():
     shaped = [_verdict(False, score) for score in (0.0, -0.1, -0.2, 0.0)]
-    assert not _group(shaped).informative
-    assert _group([_verdict(True, 0.0), _verdict(False, 0.0)]).informative
-    assert not _group([_verdict(True, 1.0), _verdict(True, 0.5)]).informative
+    assert not _group(shaped).informative("verdict")
+    assert _group([_verdict(True, 0.0), _verdict(False, 0.0)]).informative("verdict")
+    assert not _group([_verdict(True, 1.0), _verdict(True, 0.5)]).informative("verdict")
+
+
+def test_a_graded_group_is_informative_where_its_grades_differ():
+    assert _group([_verdict(False, 0.25), _verdict(False, 0.5)]).informative("grade")
+    assert not _group([_verdict(False, 0.5), _verdict(False, 0.5)]).informative("grade")
+
+
+def test_a_grade_outside_its_range_stops_the_run():
+    rollouts = _rollouts(replace(ON, informative_on="grade"), function=lambda text: -0.1)
+    with pytest.raises(RewardError, match=r"must lie in \[0, 1\].*got -0.1"):
+        rollouts.collect(LoopState())
+
+
+def test_grades_of_a_scorer_that_does_not_grade_are_refused():
+    tree = tiny_tree(
+        train__dynamic_sampling__informative_on="grade", rewards__scorer="reasoning_gym"
+    )
+    with pytest.raises(ConfigError, match=r"must be verdict with rewards\.scorer reasoning_gym"):
+        parse_params(tree)
 
 
 def test_c11_deciding_on_the_shaped_reward_is_refused():
     tree = tiny_tree(train__dynamic_sampling__informative_on="reward")
-    with pytest.raises(ConfigError, match=r"informative_on must be one of 'verdict', got 'reward'"):
+    with pytest.raises(
+        ConfigError, match=r"informative_on must be one of 'verdict' or 'grade', got 'reward'"
+    ):
         parse_params(tree)
 
 
