@@ -34,8 +34,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--root", type=Path, default=Path(), help="the clone to work in")
     options = parser.parse_args(arguments)
     root = options.root.resolve()
-    quiet_environment(root)
     watch_ancestors()
+    quiet_environment(root)
     _show_log()
     return _run(options.flow, root, options.until)
 
@@ -87,8 +87,8 @@ def _pipeline(params: dict[str, object], root: Path, until: str) -> int:
 
         command = [sys.executable, "-m", "flows", "pipeline", "--root", str(root), "--until", until]
         with (
-            local_server(root) as url,
-            process_group(command, cwd=root, environment={"PREFECT_API_URL": url}) as child,
+            local_server(root) as server,
+            process_group(command, cwd=root, environment=server) as child,
         ):
             return child.wait()
     from flows.pipeline import pipeline

@@ -6,6 +6,7 @@ the ancestors does neither.
 
 import os
 import signal
+import sys
 import threading
 import time
 
@@ -20,8 +21,13 @@ def watch_ancestors() -> None:
 
     Watched are the ancestors up to the topmost that is a dvc, flows or gmts command; shells and
     terminals above may go (nohup keeps working).
+
+    Raises:
+        SystemExit: If DVC started this process and is gone already.
     """
     watched = _our_ancestors()
+    if not watched and "DVC_STAGE" in os.environ:  # DVC sets it for the commands of stages
+        sys.exit("the dvc process that started this stage has ended")
     if watched:
         threading.Thread(target=_watch, args=(watched,), daemon=True, name="lifeline").start()
 

@@ -1,5 +1,6 @@
 """Files that are complete or absent, and hashes of what they hold."""
 
+import fcntl
 import hashlib
 import json
 import os
@@ -52,6 +53,23 @@ def read_json(path: Path) -> Any:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise ValueError(f"{path} is not valid JSON: {error}") from error
+
+
+@contextmanager
+def locked(path: Path, *, shared: bool) -> Iterator[None]:
+    """Hold a lock on `path`, made if it is not there, for the block or until the process ends.
+
+    Args:
+        path: A file for this alone.
+        shared: Wait, and hold it beside other sharers; else hold it alone or not at all.
+
+    Raises:
+        BlockingIOError: If it was wanted alone and somebody holds it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
 
 
 @contextmanager

@@ -106,9 +106,10 @@ def clean(
     root: Root = Path(),
 ) -> None:
     """Remove work folders that no current result needs (a dry run unless --yes)."""
-    from gmts.stages.cleaning import delete, removable
+    from gmts.stages.cleaning import delete_removable, removable
 
-    found = removable(clone_root(root))
+    folder = clone_root(root)
+    found = delete_removable(folder) if yes else removable(folder)
     console = Console()
     if not found:
         console.print("Nothing to clean.")
@@ -117,7 +118,6 @@ def clean(
         console.print(f"{item.size_mib:8.1f} MiB  {item.path}  ({item.reason})", soft_wrap=True)
     total = sum(item.size_mib for item in found)
     if yes:
-        delete(found)
         console.print(f"Deleted {total:.1f} MiB.")
     else:
         console.print(f"{total:.1f} MiB could be freed; run again with --yes to delete.")

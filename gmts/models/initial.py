@@ -23,7 +23,10 @@ class InitialModel:
 
 
 def write_initial(folder: Path, initial: InitialModel) -> None:
-    """Write initial.json into `folder`; a path of `.` means the folder itself."""
+    """Write initial.json into `folder`.
+
+    A path that is not absolute is one from that folder, so that a clone stays whole when it moves.
+    """
     tree = asdict(initial) | {"path": str(initial.path), "schema_version": INITIAL_VERSION}
     write_json(folder / INITIAL, tree)
 
@@ -44,5 +47,5 @@ def read_initial(folder: Path) -> InitialModel:
     names = InitialModel.__dataclass_fields__.keys()
     if tree.keys() != names:
         raise ValueError(f"{folder / INITIAL} must hold {sorted(names)}, got {sorted(tree)}")
-    path = folder if tree["built"] else Path(tree["path"])
+    path = (folder.resolve() / tree["path"]).resolve()
     return InitialModel(**(tree | {"path": path}))

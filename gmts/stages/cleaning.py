@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gmts.config import STAGE_SECTIONS, load_params, params_hash
-from gmts.files import read_json
+from gmts.files import locked, read_json
 from gmts.stages.workspace import Workspace
 
 
@@ -23,10 +23,8 @@ class Removable:
 def removable(root: Path) -> list[Removable]:
     """Return what neither the current results nor a run of params.yaml need.
 
-    Resumable states of other experiments, sampled
-    responses of other models, and left-over parts of interrupted writes.
-
-    A state that a running training holds is never listed.
+    Resumable states of other experiments, sampled responses of other models, and left-over parts
+    of interrupted writes. A state that a running training holds is never listed.
     """
     workspace = Workspace(root)
     current = _current_fingerprint(workspace)
@@ -44,20 +42,33 @@ def removable(root: Path) -> list[Removable]:
         if folder.name not in sampled:
             reason = "responses sampled from another model"
             found.append(Removable(path=folder, size_mib=_size_mib(folder), reason=reason))
-    for parent in ("models", "published", "reports", "data"):
+    for parent in ("models", "published", "reports", "reports/evaluation", "data"):
         for leftover in sorted((root / parent).glob(".*.*")):
             reason = "left over from an interrupted write"
             found.append(Removable(path=leftover, size_mib=_size_mib(leftover), reason=reason))
     return found
 
 
-def delete(items: list[Removable]) -> None:
-    """Delete what `removable` returned."""
-    for item in items:
-        if item.path.is_dir():
-            shutil.rmtree(item.path)
-        else:
-            item.path.unlink()
+def delete_removable(root: Path) -> list[Removable]:
+    """Delete what `removable` returns, and return it.
+
+    Raises:
+        ValueError: If a stage is running: what it writes now would look left over.
+    """
+    workspace = Workspace(root)
+    try:
+        with locked(workspace.lock_file, shared=False):
+            found = removable(root)
+            for item in found:
+                if item.path.is_dir():
+                    shutil.rmtree(item.path)
+                else:
+                    item.path.unlink()
+            return found
+    except BlockingIOError as error:
+        raise ValueError(
+            f"{root} must have no running stage to be cleaned; try again when it has ended"
+        ) from error
 
 
 def _current_fingerprint(workspace: Workspace) -> str | None:

@@ -1,6 +1,7 @@
 """The warmstart stage: the model that training starts from."""
 
 import logging
+import os
 from pathlib import Path
 
 from gmts.config import ConfigError, Params
@@ -76,8 +77,9 @@ def _identify(params: Params, workspace: Workspace, folder: Path) -> str:
         template = PromptTemplate.of(load_tokenizer(path), params.model.template)
     except ValueError as error:
         raise ConfigError(str(error)) from error
+    given = Path(str(params.model.path))
     initial = InitialModel(
-        path=path,
+        path=given if given.is_absolute() else _from(workspace.initial_dir, path),
         weights_sha256=weights_sha256(path),
         template_kind=template.kind,
         template_sha256=template.sha256,
@@ -85,3 +87,7 @@ def _identify(params: Params, workspace: Workspace, folder: Path) -> str:
     )
     write_initial(folder, initial)
     return initial.weights_sha256
+
+
+def _from(folder: Path, path: Path) -> Path:
+    return Path(os.path.relpath(path, folder.resolve()))

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gmts.files import write_json
+from gmts.files import locked, write_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,11 @@ class Workspace:
         """Resumable state and caches; ignored by git and by DVC."""
         return self.root / "work"
 
+    @property
+    def lock_file(self) -> Path:
+        """Held, shared, by every running stage; `gmts clean` wants it alone."""
+        return self.work_dir / "stages.lock"
+
     def given_model(self, path: str) -> Path:
         """Return the folder that model.path names.
 
@@ -126,5 +131,6 @@ class StageClock:
 def stage_run(stage: str, workspace: Workspace) -> Iterator[StageClock]:
     """Time a stage and write its `StageResult` to the workspace once the block succeeds."""
     clock = StageClock(stage)
-    yield clock
-    write_json(workspace.stage_file(stage), asdict(clock.result()))
+    with locked(workspace.lock_file, shared=True):
+        yield clock
+        write_json(workspace.stage_file(stage), asdict(clock.result()))

@@ -50,10 +50,10 @@ def wait_for(condition, seconds=120):
         time.sleep(0.05)
 
 
-def kill_during_training(clone):
-    """SIGKILL `gmts train` once a checkpoint is there; return its descendants at that moment."""
+def kill_during_training(clone, *command):
+    """SIGKILL `command` once a checkpoint is there; return its descendants at that moment."""
     with subprocess.Popen(
-        [sys.executable, "-m", "gmts.cli", "train"],
+        [sys.executable, "-m", *command],
         cwd=clone,
         env=environment(clone),
         stdin=subprocess.DEVNULL,
@@ -87,7 +87,7 @@ def train_stage(clone):
 
 
 def test_a_killed_run_leaves_no_orphan_and_the_next_one_resumes_to_the_same_end(clone):
-    children = kill_during_training(clone)
+    children = kill_during_training(clone, "gmts.cli", "train")
     names = " ".join(" ".join(child) for child in children.values())
     for part in ("flows.serve", "flows pipeline", "dvc repro", "flows train"):
         assert part in names
@@ -114,3 +114,20 @@ def test_a_killed_run_leaves_no_orphan_and_the_next_one_resumes_to_the_same_end(
     assert train_stage(clone)["resumed_from_step"] == 0
     removable = gmts(clone, "clean").stdout
     assert removable.count("resumable state of another experiment") == 1
+
+
+def test_c28_a_killed_dvc_repro_resumes_is_cached_and_never_resumes_another_experiment(clone):
+    gmts(clone, "config", "set", "selection.ratio=0.45")
+    before = (clone / "dvc.lock").read_bytes()
+    for folder in (clone / "work" / "train").iterdir():
+        folder.rename(clone / f"set-aside-{folder.name[:6]}")
+    children = kill_during_training(clone, "dvc", "repro", "train")
+    assert any("flows train" in " ".join(command) for command in children.values())
+    wait_for(lambda: all(map(gone, children)), seconds=30)
+    assert (clone / "dvc.lock").read_bytes() == before
+    run(["dvc", "repro", "train"], clone)
+    assert 0 < train_stage(clone)["resumed_from_step"] < STEPS
+    assert "up to date" in run(["dvc", "repro", "train"], clone).stdout
+    gmts(clone, "config", "set", "selection.ratio=0.4")
+    run(["dvc", "repro", "train"], clone)
+    assert train_stage(clone)["resumed_from_step"] == 0

@@ -247,7 +247,7 @@ def test_bad_input_is_refused_before_any_work(tmp_path, monkeypatch, spoil, chan
     with pytest.raises(ValueError, match=words):
         train(tiny_params(**changes), workspace)
     assert not workspace.last_dir.exists()
-    assert not workspace.work_dir.exists()
+    assert [path.name for path in workspace.work_dir.iterdir()] == ["stages.lock"]
     assert [path.name for path in tmp_path.rglob(".*")] == []
 
 

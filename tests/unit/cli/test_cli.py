@@ -69,6 +69,15 @@ def test_a_folder_that_is_no_clone_is_refused(tmp_path):
     assert "must be the root of a gmts clone" in done.stderr
 
 
+def test_a_work_folder_that_cannot_be_written_is_named_before_any_work(clone):
+    (clone / "work").touch()
+    done = gmts("run", cwd=clone)
+    assert done.returncode == 2
+    assert f"Not a directory: '{clone / 'work' / 'prefect'}'" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (clone / "reports").exists()
+
+
 def test_config_show_prints_values_with_their_origin(clone):
     gmts("config", "set", "selection.ratio=0.1", cwd=clone)
     done = gmts("config", "show", cwd=clone)

@@ -73,3 +73,18 @@ def test_a_stage_ends_when_the_command_above_it_is_killed(tmp_path, repository):
         process.wait()
         wait_until(lambda: not alive(stage_pid))
         process.stdout.close()
+
+
+def test_a_stage_whose_dvc_has_gone_before_it_could_be_watched_does_not_start(repository):
+    environment = {**os.environ, "PYTHONPATH": str(repository), "DVC_STAGE": "train"}
+    command = "from flows.lifeline import watch_ancestors; watch_ancestors(); print('started')"
+    done = subprocess.run(
+        [sys.executable, "-c", command],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "the dvc process that started this stage has ended" in done.stderr

@@ -1,8 +1,11 @@
 import fcntl
 
+import pytest
+
 from gmts.config import STAGE_SECTIONS, load_params, params_hash
 from gmts.files import write_json
-from gmts.stages.cleaning import delete, removable
+from gmts.stages.cleaning import delete_removable, removable
+from gmts.stages.workspace import Workspace, stage_run
 
 
 def state(root, fingerprint):
@@ -19,9 +22,9 @@ def test_only_states_of_other_experiments_are_removable(tmp_path):
     with (running / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         found = removable(tmp_path)
+        assert delete_removable(tmp_path) == found
     assert [item.path for item in found] == [other]
     assert found[0].size_mib == 1.0
-    delete(found)
     assert not other.exists()
     assert current.exists()
     assert running.exists()
@@ -47,7 +50,23 @@ def test_responses_of_models_that_no_score_is_of_are_removable(tmp_path):
 
 
 def test_parts_of_interrupted_writes_are_removable(tmp_path):
-    leftover = tmp_path / "models" / ".last.abc123"
-    leftover.mkdir(parents=True)
-    (tmp_path / "models" / "last").mkdir()
-    assert [item.path for item in removable(tmp_path)] == [leftover]
+    leftovers = [
+        tmp_path / "models" / ".last.abc123",
+        tmp_path / "reports" / "evaluation" / ".last.abc123",
+    ]
+    for leftover in leftovers:
+        leftover.mkdir(parents=True)
+        leftover.with_name("last").mkdir()
+    assert [item.path for item in removable(tmp_path)] == leftovers
+
+
+def test_nothing_is_deleted_while_a_stage_runs(tmp_path):
+    written = tmp_path / "models" / ".last.abc123"
+    written.mkdir(parents=True)
+    with (
+        stage_run("evaluate", Workspace(tmp_path)),
+        pytest.raises(ValueError, match="must have no running stage"),
+    ):
+        delete_removable(tmp_path)
+    assert written.exists()
+    assert [item.path for item in delete_removable(tmp_path)] == [written]
