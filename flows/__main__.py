@@ -56,6 +56,8 @@ def _run(name: str, root: Path, until: str) -> int:
     from gmts.stages.preflight import check_own_functions
 
     try:
+        # Its server fails on a database in a folder that is not there.
+        Path(os.environ["PREFECT_HOME"]).mkdir(parents=True, exist_ok=True)
         experiment = load_params(root / "params.yaml")
         params = asdict(experiment)
         if name == "pipeline":
