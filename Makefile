@@ -4,6 +4,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v p
 VENV ?= .venv
 BIN := $(abspath $(VENV))/bin
 STAMP := $(VENV)/.installed
+DEV_STAMP := $(VENV)/.installed-dev
 export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -14,7 +15,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## Show the targets.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
-install: $(STAMP) ## Create the virtual environment with everything pinned.
+install: $(DEV_STAMP) ## Create the virtual environment with everything pinned.
 
 # torch first and alone: an unpinned resolve would fetch gigabytes of CUDA.
 $(STAMP): pyproject.toml constraints/cpu.txt
@@ -23,6 +24,10 @@ $(STAMP): pyproject.toml constraints/cpu.txt
 		{ echo "gmts needs Python 3.11 or 3.12, got $$("$(PYTHON)" --version 2>&1); set PYTHON=..." >&2; exit 2; }
 	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
 	@$(BIN)/pip install --quiet -c constraints/cpu.txt $$(grep -E '^torch==' constraints/cpu.txt) 2> >(grep -v '^WARNING: Location' >&2)
+	@$(BIN)/pip install --quiet -c constraints/cpu.txt -e '.[train,eval,smoke]' 2> >(grep -v '^WARNING: Location' >&2)
+	@touch $@
+
+$(DEV_STAMP): $(STAMP)
 	@$(BIN)/pip install --quiet -c constraints/cpu.txt -e '.[train,eval,smoke,dev]' 2> >(grep -v '^WARNING: Location' >&2)
 	@touch $@
 
@@ -34,31 +39,31 @@ demo-smollm2: $(STAMP) ## The same with SmolLM2-135M, a real pretrained model.
 	@$(BIN)/python -m gmts.models.smollm2 work/models/smollm2
 	@gmts run --preset smollm2
 
-check: $(STAMP) ## Format, lint, types and import contracts.
+check: $(DEV_STAMP) ## Format, lint, types and import contracts.
 	@ruff format --check .
 	@ruff check .
 	@mypy
 	@lint-imports
 
-format: $(STAMP) ## Format and fix what can be fixed.
+format: $(DEV_STAMP) ## Format and fix what can be fixed.
 	@ruff format .
 	@ruff check --fix .
 
 test: check ## All checks, and the tests that take seconds.
 	@pytest -m "not slow"
 
-test-slow: $(STAMP) mutants ## The tests that take minutes: mutants, seeds, kills.
+test-slow: $(DEV_STAMP) mutants ## The tests that take minutes: mutants, seeds, kills.
 	@pytest -m slow -s
 
-mutants: $(STAMP) ## Put listed faults into a copy of the core; the tests must catch each.
+mutants: $(DEV_STAMP) ## Put listed faults into a copy of the core; the tests must catch each.
 	@$(BIN)/python -m tests.mutants
 
-bench: $(STAMP) ## Print the tables of docs/benchmarks.md.
+bench: $(DEV_STAMP) ## Print the tables of docs/benchmarks.md.
 	@$(BIN)/python benchmarks/sampler.py
 	@$(BIN)/python benchmarks/selection.py
 	@$(BIN)/python benchmarks/update_step.py
 
-docs: $(STAMP) ## Regenerate the parameter reference.
+docs: $(DEV_STAMP) ## Regenerate the parameter reference.
 	@$(BIN)/python -m gmts.config.reference > docs/parameters.md
 
 clean: ## Remove caches, not results.
