@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def check(params: Params) -> list[str]:
@@ -44,6 +46,7 @@ def check(params: Params) -> list[str]:
             f"{params.rewards.scorer}, got grade: only an own scorer grades"
         )
     problems += _custom(params)
+    problems += _data(params)
     problems += _warmstart(params)
     for k in params.evaluate.pass_at:
         if not 1 <= k <= params.evaluate.samples:
@@ -83,13 +86,39 @@ def _custom(params: Params) -> list[str]:
             problems.append(f"{key}.custom must be `module:function`, got null")
         if path is not None and path.count(":") != 1:
             problems.append(f"{key}.custom must be `module:function`, got {path!r}")
-    files = params.data.files
-    if params.data.source == "local":
+    return problems
+
+
+def _data(params: Params) -> list[str]:
+    data = params.data
+    problems = []
+    if data.source == "local":
         for split in ("train", "test"):
-            if getattr(files, split) is None:
+            optional = split == "test" and data.set is not None
+            if getattr(data.files, split) is None and not optional:
                 problems.append(
                     f"data.files.{split} must name a file when data.source is local, got null"
                 )
+    if data.source == "hub":
+        if data.set is None:
+            problems.append("data.set must name a set when data.source is hub, got null")
+        if not _COMMIT.fullmatch(data.hub.revision or ""):
+            problems.append(
+                "data.hub.revision must be a commit of 40 hex digits when data.source is hub, got "
+                f"{data.hub.revision or 'null'}: a branch or a tag may move"
+            )
+    if not _SHA256.fullmatch(data.expected.sha256 or "0" * 64):
+        problems.append(
+            f"data.expected.sha256 must be 64 hex digits or null, got {data.expected.sha256!r}"
+        )
+    names = [entry.partition("=") for entry in data.decontaminate]
+    for name, equals, path in names:
+        if not (name and equals and path):
+            problems.append(f"data.decontaminate must list NAME=PATH, got {name + equals + path!r}")
+    if len({name for name, _, _ in names}) < len(names):
+        problems.append(
+            f"data.decontaminate must list each name once, got {list(data.decontaminate)}"
+        )
     return problems
 
 

@@ -17,6 +17,8 @@ from gmts.config.errors import bounds_of, flatten
 from gmts.config.load import read_yaml
 from gmts.config.schema import STAGE_SECTIONS, Params
 
+_LISTED = {int: "whole numbers", str: "texts"}
+
 
 def reference(base_file: Path) -> str:
     """Return the Markdown table of every key: type, valid values, value in base.yaml, meaning."""
@@ -75,7 +77,9 @@ def _type_name(annotation: Any) -> str:
     names = {float: "number", int: "whole number", str: "text", bool: "true, false"}
     if annotation in names:
         return names[annotation]
-    return "list of whole numbers" if get_origin(annotation) is tuple else "mapping"
+    if get_origin(annotation) is tuple:
+        return f"list of {_LISTED[get_args(annotation)[0]]}"
+    return "mapping"
 
 
 def _base_value(base: dict[str, Any], key: str) -> str:

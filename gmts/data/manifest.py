@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from gmts.data.config import DataConfig
+from gmts.data.questions import SPLITS, Split
 from gmts.data.rows import Row
-from gmts.data.sources import SPLITS, Split
 from gmts.data.splits import SplitRows
 from gmts.files import file_sha256, read_json, text_sha256
 
@@ -26,6 +26,7 @@ def build_manifest(
     config: DataConfig,
     splits: Mapping[Split, SplitRows],
     template_sha256: str | None,
+    facts: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the manifest of the splits already written to `folder`.
 
@@ -34,6 +35,7 @@ def build_manifest(
         config: What was asked for.
         splits: Rows and counts.
         template_sha256: The prompt template under which lengths were counted.
+        facts: What the source says of its files and rows, see `gmts.data.questions.Source`.
     """
     hashes = {split: set(splits[split].questions) for split in SPLITS}
     overlap = {
@@ -43,12 +45,14 @@ def build_manifest(
     return {
         "schema_version": MANIFEST_VERSION,
         "source": config.source,
+        "set": config.set,
         "task": config.task,
         "task_options": dict(config.task_options),
         "max_prompt_tokens": config.max_prompt_tokens,
         "template_sha256": template_sha256,
         "rows_sha256": text_sha256("".join(rows_hash(splits[split].rows) for split in SPLITS)),
         "overlap": overlap,
+        **facts,
         "splits": {
             split: {
                 "rows": len(found.rows),

@@ -8,9 +8,10 @@ from typing import Any
 
 from gmts.data.config import DataConfig
 from gmts.data.manifest import MANIFEST, build_manifest, split_file
+from gmts.data.questions import SPLITS
 from gmts.data.rows import Message, write_rows
 from gmts.data.solutions import worked_solution
-from gmts.data.sources import SPLITS, make_source
+from gmts.data.sources import make_source
 from gmts.data.splits import SplitRows, draw_splits
 from gmts.files import write_json
 from gmts.models.build_tokenizer import build_tokenizer
@@ -19,6 +20,7 @@ from gmts.models.folder import check_folder, load_tokenizer
 from gmts.models.template import PromptTemplate
 
 TOKENIZER_DIR = "tokenizer"
+CONTAMINATION = "contamination.json"
 
 _TOKENIZER_ROWS = 2000
 
@@ -53,7 +55,9 @@ def prepare_data(
     splits = draw_splits(config, source, count_tokens=_counter(template), solve=solve)
     for split in SPLITS:
         write_rows(split_file(folder, split), splits[split].rows)
-    manifest = build_manifest(folder, config, splits, template.sha256)
+    if source.contamination is not None:
+        write_json(folder / CONTAMINATION, source.contamination)
+    manifest = build_manifest(folder, config, splits, template.sha256, source.facts)
     if any(manifest["overlap"].values()):
         raise AssertionError(f"splits overlap: {manifest['overlap']}")
     write_json(folder / MANIFEST, manifest)

@@ -1,14 +1,12 @@
 """Distinct rows for every split: no question twice, none in two splits, none too long."""
 
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from gmts.data.config import DataConfig
+from gmts.data.questions import SPLITS, Question, Source, Split, question_hash
 from gmts.data.rows import Message, Row
-from gmts.data.sources import SPLITS, Question, Source, Split
-from gmts.files import text_sha256
 
 CountTokens = Callable[[Sequence[Message]], int]
 Solve = Callable[[Mapping[str, Any]], str | None]
@@ -27,12 +25,6 @@ class SplitRows:
     """Draws that another split already had."""
     too_long: int = 0
     """Distinct questions whose prompt has more than data.max_prompt_tokens tokens."""
-
-
-def question_hash(text: str) -> str:
-    """Return the hash by which two questions count as the same: case, spaces and forms aside."""
-    normal = unicodedata.normalize("NFKC", text).casefold()
-    return text_sha256(" ".join(normal.split()))
 
 
 def draw_splits(
@@ -89,7 +81,7 @@ def _draw(
                 id=f"{split}-{key[:16]}",
                 messages=messages,
                 ground_truth=question.answer,
-                source=config.task,
+                source=config.set or config.task,
                 meta=question.meta,
                 solution=solve(question.meta),
             )

@@ -1,0 +1,1 @@
+"""The training sets and benchmarks that gmts knows by name."""
