@@ -15,21 +15,28 @@ from flows.guard import check_unchanged
 from flows.handover import context_variable
 from flows.names import STAGES
 from flows.subprocesses import stream
+from gmts.stages.external import changed_files
 
 _RUNNING = "Running stage "
 
 
 @task(name="stage", task_run_name="{stage}", cache_policy=NO_CACHE)
-def stage_task(stage: str, root: str) -> State[Any]:
+def stage_task(stage: str, root: str, force: bool = False) -> State[Any]:
     """Let DVC reproduce one stage; the state is Cached where nothing had to run.
+
+    Args:
+        stage: Its name in dvc.yaml.
+        root: The clone to work in.
+        force: Run it even where DVC sees no change.
 
     Raises:
         subprocess.CalledProcessError: If the stage failed.
     """
     log = get_run_logger()
     ran = False
+    forced = ["--force"] if force else []
     for line in stream(
-        [sys.executable, "-m", "dvc", "repro", "--single-item", stage],
+        [sys.executable, "-m", "dvc", "repro", "--single-item", *forced, stage],
         cwd=Path(root),
         environment=context_variable(),
     ):
@@ -55,5 +62,8 @@ def pipeline(params: dict[str, Any], root: str, until: str = STAGES[-1]) -> dict
         start = time.monotonic()
         check_unchanged(params, Path(root))
         stage_task(stage, root)
+        # After the stage: DVC may also have brought back what it made of other files.
+        if stage == "prepare" and changed_files(Path(root)):
+            stage_task(stage, root, force=True)
         seconds[stage] = round(time.monotonic() - start, 2)
     return seconds

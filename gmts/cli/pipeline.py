@@ -13,6 +13,7 @@ from gmts.config import parse_params
 from gmts.config.load import parse_yaml
 from gmts.config.presets import change, changed_keys, render_preset, write_params
 from gmts.files import read_json
+from gmts.stages.external import changed_files
 from gmts.stages.preflight import check_own_functions
 from gmts.stages.runs import record_run
 from gmts.stages.summary import render_summary
@@ -38,7 +39,10 @@ def run_pipeline(
     if difference:
         typer.echo(difference)
     start = time.monotonic()
-    due = _is_due(root, until)
+    changed = changed_files(root)
+    for name in changed:
+        typer.echo(f"{name} has changed since it was prepared.")
+    due = bool(changed) or _is_due(root, until)
     if due:
         _run_flow(root, until)
     else:

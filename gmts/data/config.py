@@ -68,7 +68,7 @@ class NearConfig:
     ]
     repeated: Annotated[
         Literal["remove", "keep"],
-        Doc("Rows near an earlier row of the same numbers and answer."),
+        Doc("Rows near an earlier row, with the same numbers, LaTeX commands and answer."),
     ]
 
 

@@ -16,7 +16,7 @@ from gmts.data.similarity import (
     NearIndex,
     Words,
     compared_words,
-    numbers,
+    particulars,
 )
 
 _SUSPECTED_OVERLAP = 0.6
@@ -156,8 +156,8 @@ def without_repetitions(
 ) -> tuple[list[Question], list[Repetition]]:
     """Return the questions that repeat no earlier one (all with repeated: keep), and the others.
 
-    A question repeats another that is near it, holds the same numbers, and, where answers are
-    text, has the same answer: variants of a problem are problems of their own.
+    A question repeats another that is near it, holds the same numbers and LaTeX commands, and,
+    where answers are text, has the same answer: variants of a problem are problems of their own.
     """
     words = [compared_words(question.compared_text) for question in questions]
     index = NearIndex(words, overlap=config.overlap, similarity=config.similarity, both_ways=True)
@@ -170,7 +170,9 @@ def without_repetitions(
                 continue
             first = questions[match.reference]
             same_answer = not answer_is_text or first.answer == question.answer
-            if same_answer and numbers(words[number]) == numbers(words[match.reference]):
+            if same_answer and particulars(question.compared_text) == particulars(
+                first.compared_text
+            ):
                 repetitions.append(
                     Repetition(
                         row=question_hash(question.question),

@@ -3,7 +3,7 @@
 import functools
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,15 @@ def file_source(config: DataConfig, root: Path) -> Source:
         draw=draw,
         facts={
             **facts,
-            "pools": {split: pool_facts(pool) for split, pool in pools.items()},
+            "pools": {
+                split: {
+                    **pool_facts(pool),
+                    "near_benchmarks": _num_near(findings.get(split, {})),
+                    "near_earlier_rows": len(repetitions.get(split, ())),
+                }
+                for split, pool in pools.items()
+            },
+            "near": asdict(config.near),
             "expected": {"rows": config.expected.rows, "sha256": config.expected.sha256},
         },
         contamination={
@@ -184,6 +192,11 @@ def _check_expected(pool: Pool, config: DataConfig) -> None:
                 f"data.expected.{name} must be that of the training files ({found}), got "
                 f"{expected}: the data is not what the experiment was made for"
             )
+
+
+def _num_near(findings: dict[str, BenchmarkFindings]) -> int:
+    """Return how many rows are near some benchmark."""
+    return len({finding.row for found in findings.values() for finding in found.near})
 
 
 def _cleaned(

@@ -24,6 +24,16 @@ LONG_WORDS = 25
 NGRAM = 3
 
 _COMMAND = re.compile(r"\\[a-z]+")
+_LAYOUT = Counter(
+    dict.fromkeys(
+        (
+            *(r"\frac", r"\dfrac", r"\tfrac", r"\left", r"\right", r"\displaystyle", r"\quad"),
+            *(r"\text", r"\textbf", r"\mathrm", r"\mathbf", r"\mathcal", r"\operatorname"),
+            *(r"\begin", r"\end", r"\dots", r"\ldots", r"\cdots", r"\big", r"\bigg"),
+        ),
+        1 << 30,
+    )
+)
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+")
 
@@ -41,9 +51,14 @@ def compared_words(text: str) -> Words:
     return tuple(_WORD.findall(_COMMAND.sub(" ", normal)))
 
 
-def numbers(words: Words) -> Counter[str]:
-    """Return the words that hold a digit, with their counts."""
-    return Counter(word for word in words if any(letter.isdigit() for letter in word))
+def particulars(text: str) -> Counter[str]:
+    """Return what tells variants of a question apart: numbers, and LaTeX commands with a meaning.
+
+    The commands that only lay out are not among them.
+    """
+    normal = unicodedata.normalize("NFKC", text).casefold()
+    found = Counter(word for word in compared_words(text) if any(map(str.isdigit, word)))
+    return found + Counter(_COMMAND.findall(normal)) - _LAYOUT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,15 @@ from gmts.config import Params
 from gmts.files import new_folder
 from gmts.stages.workspace import StageResult, Workspace, stage_run
 
+_POOL_COUNTS = (
+    "rows_read",
+    "duplicates_removed",
+    "conflicting_questions_removed",
+    "bad_rows_skipped",
+    "near_benchmarks",
+    "near_earlier_rows",
+)
+
 
 def prepare(params: Params, workspace: Workspace) -> StageResult:
     """Write data/prepared: train, validation and test as parquet, and their manifest.
@@ -11,7 +20,7 @@ def prepare(params: Params, workspace: Workspace) -> StageResult:
     Raises:
         ValueError: If a setting, a file or a row is not valid, or a split ends up empty; nothing
             is written then.
-        OSError: If data/prepared cannot be written.
+        OSError: If data/prepared cannot be written, or the Hub cannot be reached.
     """
     if params.model.path is not None:
         workspace.given_model(params.model.path)
@@ -24,4 +33,7 @@ def prepare(params: Params, workspace: Workspace) -> StageResult:
         for split, found in manifest["splits"].items():
             run.values[f"{split} rows"] = found["rows"]
             run.values[f"{split} dropped as too long"] = found["dropped_as_too_long"]
+        for split, pool in manifest.get("pools", {}).items():
+            for name in _POOL_COUNTS:
+                run.values[f"{split} files: {name.replace('_', ' ')}"] = pool[name]
     return run.result()
