@@ -6,12 +6,12 @@ from gmts.data.sets.dataset import DataSet, Fields
 
 _DAPO_BEFORE = (
     "Solve the following math problem step by step. The last line of your response should be of "
-    "the form Answer: $Answer (without quotes) where $Answer is the answer to the problem.\n\n"
+    "the form Answer: $Answer (without quotes) where $Answer is the answer to the problem."
 )
 _DAPO_AFTER = (
-    '\n\nRemember to put your answer on its own line after "Answer:".',
+    'Remember to put your answer on its own line after "Answer:".',
     # 20 Chinese rows ask for another form of answer in a paragraph of their own.
-    "\n让我们一步一步地思考。请以“Answer: \\boxed{<final_answer>}”的格式输出最终答案。"
+    "让我们一步一步地思考。请以“Answer: \\boxed{<final_answer>}”的格式输出最终答案。"
     "如果是选择题，请按顺序输出正确的选项，不带任何标点或空格。"
     "对于其他类型的问题，请只输出最终答案的数值。",
 )
@@ -41,12 +41,12 @@ def _dapo(record: Record, fields: Fields) -> Question:
 
 def _unwrapped(prompt: str) -> str:
     """Return the problem without the instructions around it."""
-    text = prompt.strip().removeprefix(_DAPO_BEFORE)
+    text = prompt.strip().removeprefix(_DAPO_BEFORE).strip()
     for instruction in _DAPO_AFTER:
-        text = text.removesuffix(instruction)
-    if not text.strip():
+        text = text.removesuffix(instruction).strip()
+    if not text:
         raise BadRowError(f"prompt must hold a problem, got only instructions {prompt!r:.80}")
-    return text.strip()
+    return text
 
 
 MATH12K = DataSet(
