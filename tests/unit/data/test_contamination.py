@@ -124,7 +124,8 @@ ROWS = [{"q": {"text": f"q{i}"}, "a": str(i), "key": i} for i in range(4)]
 FIELDS = {"question": "q.text", "answer": "a", "id": "key", "sha256": None}
 
 
-TEST_HASH = "8c5184d5a0d278a6522e2cb5abe0044d757fe5828b1ef899b9e38a6f39f68303"  # printf 'test\nt' | sha256sum
+# printf 'test\nt' | sha256sum
+TEST_HASH = "8c5184d5a0d278a6522e2cb5abe0044d757fe5828b1ef899b9e38a6f39f68303"
 
 
 def own(tmp_path, rows, **changes):
