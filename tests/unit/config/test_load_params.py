@@ -54,6 +54,13 @@ def test_the_committed_params_are_valid(repository):
         ("data.custom", "no_colon", "data.custom must be `module:function`, got 'no_colon'"),
         ("selection.score", "custom", "selection.custom must be `module:function`, got null"),
         ("data.source", "local", "data.files.train must name a file when data.source is local"),
+        ("data.source", "hub", "data.set must name a set when data.source is hub, got null"),
+        ("data.source", "hub", "data.hub.revision must be a commit of 40 hex digits when"),
+        ("data.decontaminate", ["a"], "data.decontaminate must list NAME=PATH, got 'a'"),
+        ("data.decontaminate", ["a=b", "a=c"], "data.decontaminate must list each name once"),
+        ("data.decontaminate", [1], "data.decontaminate must be text, got 1"),
+        ("data.expected.sha256", "ab", "data.expected.sha256 must be 64 hex digits or null"),
+        ("data.near.overlap", 0, "data.near.overlap must be in (0, 1], got 0"),
     ],
 )
 def test_a_broken_rule_is_named_with_key_rule_and_value(tree, key, value, message):

@@ -1,5 +1,7 @@
 import json
 import random
+import subprocess
+import sys
 
 import pyarrow.parquet as parquet
 import pytest
@@ -191,3 +193,17 @@ def test_worked_solutions_are_right_and_slips_carry_through():
     assert int(second.split("=")[1]) != result - 2
     assert answer == f"\\boxed{{{second.split('=')[1]}}}"
     assert worked_solution({"metadata": {}}, slip_probability=0.0, rng=random.Random(0)) is None
+
+
+def test_only_generated_tasks_need_reasoning_gym(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "reasoning_gym", None)
+    with pytest.raises(
+        ValueError, match=r"data\.source must be .* install the extra gmts\[smoke\]"
+    ):
+        draw(tmp_path)
+    assert len(draw(tmp_path, **PARITY)["test"].rows) == 200
+    program = "import sys, gmts.data.sources; print('reasoning_gym' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "False"
