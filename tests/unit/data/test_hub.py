@@ -57,6 +57,7 @@ def ask(repo, home, *, revision=COMMIT, program=FETCH, **environment):
                 "HF_HUB_OFFLINE": "0",
                 "HF_HUB_DISABLE_PROGRESS_BARS": "1",
                 "NO_PROXY": "127.0.0.1",
+                "PYTHONPATH": str(Path(__file__).resolve().parents[3]),
                 **environment,
             },
             cwd=home,
