@@ -50,7 +50,7 @@ format: $(DEV_STAMP) ## Format and fix what can be fixed.
 	@ruff check --fix .
 
 test: check ## All checks, and the tests that take seconds.
-	@pytest -m "not slow"
+	@pytest -n logical --dist loadfile -m "not slow"
 
 test-slow: $(DEV_STAMP) mutants ## The tests that take minutes: mutants, seeds, kills.
 	@pytest -m slow -s
