@@ -15,7 +15,7 @@ from flows.guard import check_unchanged
 from flows.handover import context_variable
 from flows.names import STAGES
 from flows.subprocesses import stream
-from gmts.stages.external import changed_files
+from gmts.stages.external import changed_inputs
 
 _RUNNING = "Running stage "
 
@@ -63,7 +63,7 @@ def pipeline(params: dict[str, Any], root: str, until: str = STAGES[-1]) -> dict
         check_unchanged(params, Path(root))
         stage_task(stage, root)
         # After the stage: DVC may also have brought back what it made of other files.
-        if stage == "prepare" and changed_files(Path(root)):
+        if changed_inputs(Path(root), stage):
             stage_task(stage, root, force=True)
         seconds[stage] = round(time.monotonic() - start, 2)
     return seconds

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import typer
 
-from gmts.config import parse_params
+from gmts.config import STAGE_SECTIONS, parse_params
 from gmts.config.load import parse_yaml
 from gmts.config.presets import change, changed_keys, render_preset, write_params
 from gmts.files import read_json
-from gmts.stages.external import changed_files
+from gmts.stages.external import changed_inputs
 from gmts.stages.preflight import check_own_functions
 from gmts.stages.runs import record_run
 from gmts.stages.summary import render_summary
@@ -39,9 +39,11 @@ def run_pipeline(
     if difference:
         typer.echo(difference)
     start = time.monotonic()
-    changed = changed_files(root)
-    for name in changed:
-        typer.echo(f"{name} has changed since it was prepared.")
+    stages = list(STAGE_SECTIONS)
+    wanted = stages[: stages.index(until or stages[-1]) + 1]
+    changed = [name for stage in wanted for name in changed_inputs(root, stage)]
+    for name in dict.fromkeys(changed):
+        typer.echo(f"{name} has changed since it was read.")
     due = bool(changed) or _is_due(root, until)
     if due:
         _run_flow(root, until)

@@ -35,7 +35,8 @@ def build_manifest(
         config: What was asked for.
         splits: Rows and counts.
         template_sha256: The prompt template under which lengths were counted.
-        facts: What the source says of its files and rows, see `gmts.data.questions.Source`.
+        facts: What the source says of its files and rows, see `gmts.data.questions.Source`, and
+            the model whose tokenizer counted.
     """
     hashes = {split: set(splits[split].questions) for split in SPLITS}
     overlap = {

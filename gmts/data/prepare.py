@@ -17,6 +17,7 @@ from gmts.files import write_json
 from gmts.models.build_tokenizer import build_tokenizer
 from gmts.models.config import ModelConfig
 from gmts.models.folder import check_folder, load_tokenizer
+from gmts.models.identity import settings_sha256
 from gmts.models.template import PromptTemplate
 
 TOKENIZER_DIR = "tokenizer"
@@ -48,16 +49,18 @@ def prepare_data(
         template = _built_template(
             folder, draw_splits(config, source, count_tokens=None, solve=solve), config, model
         )
+        facts = {}
     else:
         path = root / model.path
         check_folder(path)
         template = PromptTemplate.of(load_tokenizer(path), model.template)
+        facts = {"model": {"path": model.path, "settings_sha256": settings_sha256(path)}}
     splits = draw_splits(config, source, count_tokens=_counter(template), solve=solve)
     for split in SPLITS:
         write_rows(split_file(folder, split), splits[split].rows)
     if source.contamination is not None:
         write_json(folder / CONTAMINATION, source.contamination)
-    manifest = build_manifest(folder, config, splits, template.sha256, source.facts)
+    manifest = build_manifest(folder, config, splits, template.sha256, {**source.facts, **facts})
     if any(manifest["overlap"].values()):
         raise AssertionError(f"splits overlap: {manifest['overlap']}")
     write_json(folder / MANIFEST, manifest)

@@ -1,4 +1,4 @@
-"""Local model folders: loading, saving, and the hash of their weights."""
+"""Local model folders: checking, loading and saving them."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -13,13 +13,13 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 from transformers.utils import logging as transformers_logging
 
-from gmts.files import file_sha256, folder_sha256, read_json, text_sha256, write_json
+from gmts.files import read_json, write_json
 from gmts.models.card import CARD, CARD_VERSION
+from gmts.models.identity import weights_sha256
 from gmts.models.template import PromptTemplate
 
 logger = logging.getLogger(__name__)
 
-_WEIGHTS = "*.safetensors"
 _NAMED_WEIGHTS = 3
 """Weights that an error message lists."""
 Dtype = Literal["float32", "bfloat16"]
@@ -180,15 +180,6 @@ def save_model(
     return sha256
 
 
-def weights_sha256(folder: Path) -> str:
-    """Return one sha256 over the names and bytes of the folder's safetensors files.
-
-    Raises:
-        ValueError: If it has none.
-    """
-    return folder_sha256(folder, _WEIGHTS)
-
-
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keep transformers' own progress bars off the terminal: they last an instant."""
@@ -199,13 +190,6 @@ def _quiet() -> Iterator[None]:
     finally:
         if was_enabled:
             transformers_logging.enable_progress_bar()
-
-
-def files_sha256(folder: Path) -> str:
-    """Return one sha256 over the folder's config and tokenizer files."""
-    names = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
-    present = [name for name in names if (folder / name).is_file()]
-    return text_sha256("\n".join(f"{name} {file_sha256(folder / name)}" for name in present))
 
 
 def end_token_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from typing import Literal
 from gmts.files import read_json, write_json
 
 INITIAL = "initial.json"
-INITIAL_VERSION = 1
+INITIAL_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +16,8 @@ class InitialModel:
 
     path: Path
     weights_sha256: str
+    settings_sha256: str
+    """Over config, tokenizer and template, see `gmts.models.identity`."""
     template_kind: Literal["tokenizer", "plain"]
     template_sha256: str
     built: bool

@@ -48,13 +48,8 @@ def _evaluate(
     from gmts.evaluation.lm import PolicyLM
     from gmts.evaluation.run import evaluate_policy, write_evaluation
     from gmts.files import folder_sha256
-    from gmts.models.folder import (
-        end_token_ids,
-        files_sha256,
-        load_model,
-        load_tokenizer,
-        weights_sha256,
-    )
+    from gmts.models.folder import end_token_ids, load_model, load_tokenizer
+    from gmts.models.identity import settings_sha256, weights_sha256
     from gmts.models.initial import read_initial
     from gmts.models.template import PromptTemplate
     from gmts.rewards.scorer import make_scorer
@@ -68,7 +63,7 @@ def _evaluate(
     policy = load_model(folder, params.model.dtype, params.runtime.device)
     identity = SamplingIdentity(
         weights_sha256=weights_sha256(folder),
-        config_sha256=files_sha256(folder),
+        config_sha256=settings_sha256(folder),
         template_sha256=template.sha256,
         code_sha256=folder_sha256(Path(gmts.rollout.__path__[0]), "*.py"),
         versions=f"torch {torch.__version__}, transformers {transformers.__version__}",

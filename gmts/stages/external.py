@@ -1,30 +1,82 @@
-"""Files outside the pipeline that prepare has read, and whether they still are what it read."""
+"""Files and models outside the pipeline that a stage has read, and whether they still are the same.
 
+They are named in params.yaml, so dvc.yaml cannot list them as dependencies; what the stages wrote
+holds their hashes instead.
+"""
+
+from collections.abc import Callable
 from pathlib import Path
 
 from gmts.files import file_sha256, read_json
+from gmts.models.identity import settings_sha256, weights_sha256
+from gmts.models.initial import INITIAL, read_initial
 from gmts.stages.workspace import Workspace
 
 
-def changed_files(root: Path) -> list[str]:
-    """Return the files under data.files and data.decontaminate that changed since prepare ran.
+def changed_inputs(root: Path, stage: str) -> list[str]:
+    """Return what changed outside the pipeline since `stage` ran, as params.yaml names it.
 
-    They are named in params.yaml, so dvc.yaml cannot list them as dependencies; the manifest of
-    data/prepared has their hashes instead. Without a manifest the list is empty: prepare is due
-    anyway. A file that is gone counts as changed.
+    Empty for a stage that reads nothing else, or has not run: it is due anyway. What is gone counts
+    as changed, and the stage then says what it misses.
 
     Args:
-        root: The clone; names are relative to it.
+        root: The clone; relative names are relative to it.
+        stage: A stage of dvc.yaml.
 
     Raises:
-        ValueError: If the manifest is not valid JSON.
+        ValueError: If the manifest of data/prepared is not valid JSON.
     """
-    manifest = Workspace(root).prepared_dir / "manifest.json"
+    changed = _CHANGED.get(stage)
+    return [] if changed is None else changed(Workspace(root))
+
+
+def _of_prepare(workspace: Workspace) -> list[str]:
+    """Files under data.files and data.decontaminate, and the tokenizer of model.path."""
+    manifest = workspace.prepared_dir / "manifest.json"
     if not manifest.is_file():
         return []
-    recorded = read_json(manifest).get("files", {})
-    return [
+    tree, root = read_json(manifest), workspace.root
+    names = [
         name
-        for name, sha256 in recorded.items()
+        for name, sha256 in tree.get("files", {}).items()
         if not (root / name).is_file() or file_sha256(root / name) != sha256
     ]
+    model = tree.get("model")
+    if model is not None and not _is(
+        settings_sha256, root / model["path"], model["settings_sha256"]
+    ):
+        names.append(model["path"])
+    return names
+
+
+def _of_warmstart(workspace: Workspace) -> list[str]:
+    """The weights and settings of model.path."""
+    if not (workspace.initial_dir / INITIAL).is_file():
+        return []
+    try:
+        initial = read_initial(workspace.initial_dir)
+    except ValueError:  # of another version of gmts, or broken: to be made again
+        return [_name(workspace.initial_dir.resolve(), workspace.root)]
+    same = initial.built or (
+        _is(settings_sha256, initial.path, initial.settings_sha256)
+        and _is(weights_sha256, initial.path, initial.weights_sha256)
+    )
+    return [] if same else [_name(initial.path, workspace.root)]
+
+
+def _is(sha256_of: Callable[[Path], str], folder: Path, expected: str) -> bool:
+    try:
+        return sha256_of(folder) == expected
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return False
+
+
+def _name(path: Path, root: Path) -> str:
+    inside = path.is_relative_to(root.resolve())
+    return str(path.relative_to(root.resolve()) if inside else path)
+
+
+_CHANGED: dict[str, Callable[[Workspace], list[str]]] = {
+    "prepare": _of_prepare,
+    "warmstart": _of_warmstart,
+}

@@ -87,13 +87,13 @@ def _identity(params: Params, workspace: Workspace) -> dict[str, str]:
     """Check the inputs and return the hashes that make up the run's fingerprint."""
     from gmts.data.manifest import check_split, read_manifest
     from gmts.files import file_sha256
-    from gmts.models.folder import check_folder, weights_sha256
+    from gmts.models.folder import check_folder
+    from gmts.models.identity import settings_sha256, weights_sha256
     from gmts.models.initial import read_initial
     from gmts.trainers.standalone.fingerprint import (
         code_sha256,
         custom_sha256,
         library_versions,
-        model_files_sha256,
     )
 
     initial = read_initial(workspace.initial_dir)
@@ -110,7 +110,7 @@ def _identity(params: Params, workspace: Workspace) -> dict[str, str]:
         "validation_rows": file_sha256(check_split(workspace.prepared_dir, "validation")),
         "data": read_manifest(workspace.prepared_dir)["rows_sha256"],
         "initial_weights": weights,
-        "initial_files": model_files_sha256(initial.path),
+        "initial_files": settings_sha256(initial.path),
         "template": initial.template_sha256,
         "code": code_sha256(),
         "own_reward": custom_sha256(params.rewards.custom),

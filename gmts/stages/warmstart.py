@@ -34,6 +34,7 @@ def _build(params: Params, workspace: Workspace, folder: Path) -> float:
     from gmts.data.prepare import TOKENIZER_DIR
     from gmts.data.rows import read_rows
     from gmts.models.folder import load_tokenizer, save_model
+    from gmts.models.identity import settings_sha256
     from gmts.models.initial import InitialModel, write_initial
     from gmts.models.template import PromptTemplate
     from gmts.trainers.warmstart.model import build_model
@@ -58,6 +59,7 @@ def _build(params: Params, workspace: Workspace, folder: Path) -> float:
         InitialModel(
             path=Path(),
             weights_sha256=sha256,
+            settings_sha256=settings_sha256(folder),
             template_kind=template.kind,
             template_sha256=template.sha256,
             built=True,
@@ -67,7 +69,8 @@ def _build(params: Params, workspace: Workspace, folder: Path) -> float:
 
 
 def _identify(params: Params, workspace: Workspace, folder: Path) -> str:
-    from gmts.models.folder import check_folder, load_tokenizer, weights_sha256
+    from gmts.models.folder import check_folder, load_tokenizer
+    from gmts.models.identity import settings_sha256, weights_sha256
     from gmts.models.initial import InitialModel, write_initial
     from gmts.models.template import PromptTemplate
 
@@ -81,6 +84,7 @@ def _identify(params: Params, workspace: Workspace, folder: Path) -> str:
     initial = InitialModel(
         path=given if given.is_absolute() else _from(workspace.initial_dir, path),
         weights_sha256=weights_sha256(path),
+        settings_sha256=settings_sha256(path),
         template_kind=template.kind,
         template_sha256=template.sha256,
         built=False,

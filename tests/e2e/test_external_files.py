@@ -33,7 +33,7 @@ def test_a_changed_file_is_prepared_again_and_an_unchanged_one_is_not(repository
     assert "Everything is up to date." in gmts(clone, "prepare").stdout
     write(clone / "train.jsonl", 50)
     done = gmts(clone, "prepare").stdout
-    assert "train.jsonl has changed since it was prepared." in done
+    assert "train.jsonl has changed since it was read." in done
     assert rows(clone) == 50
     assert "Everything is up to date." in gmts(clone, "prepare").stdout
     # DVC brings back what it made of the 40 rows; the rows are those of the file all the same.

@@ -15,6 +15,7 @@ from gmts.config.load import read_yaml
 from gmts.data.rows import Row, write_rows
 from gmts.files import file_sha256, new_folder, write_json
 from gmts.models.folder import load_tokenizer, save_model
+from gmts.models.identity import settings_sha256
 from gmts.models.initial import InitialModel, write_initial
 from gmts.models.template import PromptTemplate
 from gmts.rewards.scorer import Scorer
@@ -147,6 +148,7 @@ def put_initial(workspace: Workspace, model: Qwen2ForCausalLM) -> None:
             InitialModel(
                 path=Path(),
                 weights_sha256=sha256,
+                settings_sha256=settings_sha256(folder),
                 template_kind="tokenizer",
                 template_sha256=template.sha256,
                 built=True,

@@ -9,7 +9,6 @@ from pathlib import Path
 import gmts
 from gmts.files import file_sha256, folder_sha256, text_sha256
 
-_NOT_WEIGHTS = (".safetensors", ".bin", ".md", ".gitattributes")
 _LIBRARIES = ("torch", "transformers", "tokenizers")
 
 
@@ -43,16 +42,6 @@ def custom_sha256(import_path: str | None) -> str:
     if spec.origin is None or not Path(spec.origin).is_file():
         return name
     return file_sha256(Path(spec.origin))
-
-
-def model_files_sha256(folder: Path) -> str:
-    """Return the sha256 over a model folder's config, tokenizer and template; weights left out."""
-    names = sorted(
-        file.name
-        for file in folder.iterdir()
-        if file.is_file() and file.suffix not in _NOT_WEIGHTS and not file.name.startswith(".")
-    )
-    return fingerprint({name: file_sha256(folder / name) for name in names})
 
 
 def library_versions() -> str:

@@ -171,8 +171,8 @@ def test_a_tokenizer_that_begins_to_add_bos_has_another_template_hash(tokenizer,
 
 
 def test_initial_json_with_a_missing_or_unknown_entry_is_named(tmp_path):
-    initial = InitialModel(path=tmp_path, weights_sha256="w", template_kind="plain",
-                           template_sha256="t", built=False)  # fmt: skip
+    initial = InitialModel(path=tmp_path, weights_sha256="w", settings_sha256="s",
+                           template_kind="plain", template_sha256="t", built=False)  # fmt: skip
     write_initial(tmp_path, initial)
     assert read_initial(tmp_path) == initial
     tree = json.loads((tmp_path / "initial.json").read_text())
@@ -181,5 +181,5 @@ def test_initial_json_with_a_missing_or_unknown_entry_is_named(tmp_path):
         with pytest.raises(ValueError, match=r"initial\.json must hold \['built', "):
             read_initial(tmp_path)
     (tmp_path / "initial.json").write_text("[]")
-    with pytest.raises(ValueError, match="schema_version must be 1"):
+    with pytest.raises(ValueError, match="schema_version must be 2"):
         read_initial(tmp_path)

@@ -15,8 +15,8 @@ from gmts.models.folder import (
     load_model,
     load_tokenizer,
     save_model,
-    weights_sha256,
 )
+from gmts.models.identity import weights_sha256
 from gmts.models.initial import InitialModel, read_initial, write_initial
 from gmts.models.template import PromptTemplate
 from tests.support.policies import policy
@@ -140,17 +140,17 @@ def test_an_unknown_architecture_is_refused(folder):
         load_model(folder, "float32", "cpu")
 
 
-@pytest.mark.parametrize("version", [0, 2, None])
+@pytest.mark.parametrize("version", [0, 3, None])
 def test_another_schema_version_is_refused(folder, tmp_path, version):
     card = json.loads((folder / "gmts.json").read_text())
     (folder / "gmts.json").write_text(json.dumps(card | {"schema_version": version}))
     with pytest.raises(ValueError, match=r"gmts\.json: schema_version must be 1"):
         read_model_card(folder)
-    initial = InitialModel(path=Path(), weights_sha256="w", template_kind="plain",
-                           template_sha256="t", built=True)  # fmt: skip
+    initial = InitialModel(path=Path(), weights_sha256="w", settings_sha256="s",
+                           template_kind="plain", template_sha256="t", built=True)  # fmt: skip
     write_initial(tmp_path, initial)
     assert read_initial(tmp_path) == replace(initial, path=tmp_path)
     tree = json.loads((tmp_path / "initial.json").read_text())
     (tmp_path / "initial.json").write_text(json.dumps(tree | {"schema_version": version}))
-    with pytest.raises(ValueError, match=r"initial\.json: schema_version must be 1"):
+    with pytest.raises(ValueError, match=r"initial\.json: schema_version must be 2"):
         read_initial(tmp_path)

@@ -5,7 +5,6 @@ from gmts.trainers.standalone.fingerprint import (
     custom_sha256,
     fingerprint,
     library_versions,
-    model_files_sha256,
 )
 
 
@@ -31,16 +30,6 @@ def test_the_source_of_a_custom_function_is_part_of_the_fingerprint(tmp_path, mo
 def test_a_custom_module_that_is_not_there_is_named(path):
     with pytest.raises(ValueError, match="no_such"):
         custom_sha256(path)
-
-
-def test_model_files_count_except_weights_and_readme(tmp_path):
-    (tmp_path / "config.json").write_text("{}")
-    before = model_files_sha256(tmp_path)
-    (tmp_path / "model.safetensors").write_bytes(b"1")
-    (tmp_path / "README.md").write_text("words")
-    assert model_files_sha256(tmp_path) == before
-    (tmp_path / "chat_template.jinja").write_text("{{ messages }}")
-    assert model_files_sha256(tmp_path) != before
 
 
 def test_code_and_library_versions_are_stable_within_a_process():
