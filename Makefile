@@ -28,7 +28,7 @@ $(STAMP): pyproject.toml constraints/cpu.txt
 	@touch $@
 
 $(DEV_STAMP): $(STAMP)
-	@$(BIN)/pip install --quiet -c constraints/cpu.txt -e '.[train,eval,smoke,dev]' 2> >(grep -v '^WARNING: Location' >&2)
+	@$(BIN)/pip install --quiet -c constraints/cpu.txt -e '.[train,eval,smoke,verl,dev]' 2> >(grep -v '^WARNING: Location' >&2)
 	@touch $@
 
 demo: $(STAMP) ## Run the whole pipeline on a small real task on the CPU.
