@@ -55,7 +55,9 @@ def test_head_of_padded_hidden_states_gives_the_models_own_logits(kind):
         for prompt, row, mask in zip(prompts, ids.tolist(), wanted, strict=True):
             own = model(torch.tensor([prompt + row])).logits[0, len(prompt) - 1 : -1]
             expected.append(own[mask])
-    torch.testing.assert_close(logits, torch.cat(expected), rtol=0, atol=1e-12)
+    # Bloom's softmax is in float32 whatever the model's dtype, and rounds by the padded width.
+    tolerance = 1e-6 if kind == "bloom" else 1e-12
+    torch.testing.assert_close(logits, torch.cat(expected), rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize("kind", TRANSFORMED)
