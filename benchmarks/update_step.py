@@ -118,7 +118,7 @@ def settings() -> StepSettings:
 
 
 class Keep(torch.optim.Optimizer):
-    """An optimizer that copies the gradients instead of applying them."""
+    """An optimizer that keeps the gradients instead of applying them."""
 
     def __init__(self, model: Qwen2ForCausalLM) -> None:
         super().__init__(model.parameters(), {"lr": 0.0})
@@ -126,8 +126,8 @@ class Keep(torch.optim.Optimizer):
         self.gradients: dict[str, Tensor] = {}
 
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Copy."""
-        self.gradients = {n: p.grad.clone() for n, p in self.model.named_parameters()}
+        """Hold on to the tensors themselves, as the plain methods do: a copy would be memory."""
+        self.gradients = {n: p.grad for n, p in self.model.named_parameters()}
 
 
 def selected_weights(batch: TokenBatch, entropy: Tensor) -> Tensor:
