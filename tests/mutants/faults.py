@@ -11,7 +11,7 @@ STEP, FORWARD, LOGITS = (
     "gmts/trainers/standalone/forward.py",
     "gmts/logits.py",
 )
-FINITE = "gmts/trainers/standalone/finite.py"
+FINITE, PLAN = "gmts/trainers/update/finite.py", "gmts/trainers/update/plan.py"
 AUTOGRAD = "tests/reference/test_objective_autograd.py"
 OBJECTIVE, SELECTION = "tests/unit/objective", "tests/unit/selection"
 SETS, UPDATE = "tests/invariance/test_selection.py", "tests/invariance/test_update_step.py"
@@ -99,7 +99,7 @@ FAULTS = (
           'elif config.scope == "micro_batch" and micro_batch_ids is not None:',
           "elif micro_batch_ids is not None:", UPDATE),
     Fault("no-signal steps are taken", STEP,
-          'if signal == "none" and settings.skip_no_signal:', "if False:", UPDATE),
+          'if plan.signal == "none" and settings.skip_no_signal:', "if False:", UPDATE),
     Fault("KL-only steps count as no signal", SIGNAL,
           'return "kl_only" if kl else "none"', 'return "none"', UPDATE),
     Fault("divided by the micro-batch's tokens", STEP,
@@ -129,7 +129,7 @@ FAULTS = (
     Fault("KL of rounding counts", TERMS,
           "raw = torch.where(raw.detach().abs() < config.kl_zero_tolerance, zero, raw)",
           "raw = raw + zero", OBJECTIVE),
-    Fault("score none keeps the selection's denominator", STEP,
+    Fault("score none keeps the selection's denominator", PLAN,
           'if selection.score == "none" else objective', "if False else objective", UPDATE),
     Fault("a broken value stops one rank alone", FINITE,
           "if global_sum(count, process_group):", "if count:", STEP_RANKS),

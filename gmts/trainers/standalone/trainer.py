@@ -31,12 +31,12 @@ from gmts.trainers.standalone.batches import (
 from gmts.trainers.standalone.dumps import DumpedResponse
 from gmts.trainers.standalone.forward import check_head, response_stats
 from gmts.trainers.standalone.groups import Group
-from gmts.trainers.standalone.metrics import over_mini_batches
 from gmts.trainers.standalone.optimizer import make_optimizer
 from gmts.trainers.standalone.rollouts import Questions, Rollouts, rollout_metrics
 from gmts.trainers.standalone.state import LoopState, put_weights, stream_seed
 from gmts.trainers.standalone.step import StepSettings, update_step
 from gmts.trainers.standalone.validate import Validator
+from gmts.trainers.update.metrics import over_mini_batches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from gmts.trainers.standalone.metrics import over_mini_batches
 from gmts.trainers.standalone.state import copied_weights, put_weights, unique_weights
+from gmts.trainers.update.metrics import over_mini_batches
 from tests.support.tiny_run import tiny_model, tiny_trainer
 
 

@@ -1,0 +1,1 @@
+"""What every trainer does around an optimizer step, whatever engine computes the gradients."""
