@@ -57,18 +57,56 @@ def head_stats(
         ValueError: If shapes disagree, dtypes differ or the temperature is not above 0.
     """
     _check(hidden, weight, ids, temperature)
-    dtype = _accumulator(hidden.dtype)
-    log_probs, entropy, norm = (hidden.new_empty(len(hidden), dtype=dtype) for _ in range(3))
+    stats = _empty_stats(hidden, len(hidden))
+    dtype = stats.log_probs.dtype
     for rows in _chunks(len(hidden), len(weight), dtype):
-        log_p = torch.log_softmax(_logits(hidden[rows], weight, bias, temperature, dtype), -1)
-        own = ids[rows, None]
-        log_probs[rows] = log_p.gather(1, own)[:, 0]
-        p = log_p.exp()
-        # 0 log 0 is 0, also where log p is -infinity.
-        entropy[rows] = -torch.where(p == 0, torch.zeros_like(p), p * log_p).sum(-1)
-        p.scatter_(1, own, 0.0)
-        norm[rows] = (p.sum(-1).square() + p.square().sum(-1)).sqrt()
-    return HeadStats(log_probs=log_probs, entropy=entropy.clamp_min(0), logit_grad_norm=norm)
+        logits = _logits(hidden[rows], weight, bias, temperature, dtype)
+        _fill(stats, rows, logits, ids[rows, None])
+    return stats
+
+
+@torch.no_grad()
+def logit_stats(
+    logits: Float[Tensor, "N V"], ids: Int[Tensor, " N"], *, temperature: float
+) -> HeadStats:
+    """Return what `head_stats` returns, where an engine has made the logits already.
+
+    Raises:
+        ValueError: If shapes disagree or the temperature is not above 0.
+    """
+    if logits.dim() != 2 or ids.shape != logits.shape[:1]:
+        raise ValueError(
+            f"logits and ids must have shapes [N, V] and [N], got {tuple(logits.shape)} and "
+            f"{tuple(ids.shape)}"
+        )
+    _check_temperature(temperature)
+    stats = _empty_stats(logits, len(logits))
+    dtype = stats.log_probs.dtype
+    for rows in _chunks(len(logits), logits.shape[1], dtype):
+        _fill(stats, rows, logits[rows].to(dtype) / temperature, ids[rows, None])
+    return stats
+
+
+def _empty_stats(like: Tensor, num_tokens: int) -> HeadStats:
+    empty = like.new_empty(3, num_tokens, dtype=_accumulator(like.dtype))
+    log_probs, entropy, norm = empty
+    return HeadStats(log_probs=log_probs, entropy=entropy, logit_grad_norm=norm)
+
+
+def _fill(stats: HeadStats, rows: slice, logits: Tensor, own: Tensor) -> None:
+    """Write the statistics of `rows`, whose logits at the temperature and tokens [n, 1] these are.
+
+    See `head_stats` for the forms of the sums.
+    """
+    log_probs, entropy, norm = stats.log_probs, stats.entropy, stats.logit_grad_norm
+    log_p = torch.log_softmax(logits, -1)
+    log_probs[rows] = log_p.gather(1, own)[:, 0]
+    p = log_p.exp()
+    # 0 log 0 is 0, also where log p is -infinity.
+    entropy[rows] = -torch.where(p == 0, torch.zeros_like(p), p * log_p).sum(-1)
+    entropy[rows].clamp_min_(0)
+    p.scatter_(1, own, 0.0)
+    norm[rows] = (p.sum(-1).square() + p.square().sum(-1)).sqrt()
 
 
 def head_log_probs(
@@ -160,6 +198,10 @@ def _check(hidden: Tensor, weight: Tensor, ids: Tensor, temperature: float) -> N
         raise ValueError(f"hidden must have the weight's dtype {weight.dtype}, got {hidden.dtype}")
     if ids.shape != hidden.shape[:1]:
         raise ValueError(f"ids must have shape {tuple(hidden.shape[:1])}, got {tuple(ids.shape)}")
+    _check_temperature(temperature)
+
+
+def _check_temperature(temperature: float) -> None:
     if not temperature > 0:
         raise ValueError(f"temperature must be > 0, got {temperature}")
 

@@ -44,7 +44,7 @@ def train(params: Params, workspace: Workspace) -> StageResult:
         from gmts.trainers.standalone.checkpoint import exclusive, write_identity
         from gmts.trainers.standalone.fingerprint import fingerprint
         from gmts.trainers.standalone.loop import RunPlan, run_training
-        from gmts.trainers.standalone.tracking import check_trackers
+        from gmts.trainers.watch.tracking import check_trackers
 
         if ignored := ignored_switches(params):
             logger.warning(
@@ -209,7 +209,7 @@ def _export(
 ) -> dict[str, Any]:
     """Write models/last, models/best and reports/train; return the summary's scores."""
     from gmts.trainers.standalone.state import put_weights
-    from gmts.trainers.standalone.tracking import METRICS_FILE, read_metrics
+    from gmts.trainers.watch.tracking import METRICS_FILE, read_metrics
 
     accuracy = {
         int(record["step"]): record["validation/accuracy"]

@@ -14,7 +14,7 @@ from gmts.models.folder import load_model
 from gmts.stages.train import train
 from gmts.trainers.standalone.dumps import read_dump
 from gmts.trainers.standalone.fingerprint import code_sha256
-from gmts.trainers.standalone.tracking import read_metrics
+from gmts.trainers.watch.tracking import read_metrics
 from tests.support.tiny_run import put_initial, tiny_model, tiny_params, tiny_rows, tiny_workspace
 
 

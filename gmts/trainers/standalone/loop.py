@@ -10,16 +10,16 @@ from typing import Any
 from gmts.trainers.config import TrackingConfig, TrainConfig
 from gmts.trainers.standalone.checkpoint import Checkpoint, CheckpointStore
 from gmts.trainers.standalone.dumps import drop_dumps_after, write_dump
-from gmts.trainers.standalone.progress import Progress
 from gmts.trainers.standalone.state import Best, LoopState, copied_weights, unique_weights
-from gmts.trainers.standalone.tracking import (
+from gmts.trainers.standalone.trainer import Trainer
+from gmts.trainers.watch.progress import Progress
+from gmts.trainers.watch.tracking import (
     METRICS_FILE,
     Run,
     RunLog,
     metrics_bytes,
     open_trackers,
 )
-from gmts.trainers.standalone.trainer import Trainer
 
 logger = logging.getLogger(__name__)
 

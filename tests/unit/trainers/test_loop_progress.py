@@ -4,7 +4,7 @@ import logging
 from tqdm import tqdm
 
 from gmts.trainers.standalone import progress
-from gmts.trainers.standalone.progress import Progress
+from gmts.trainers.watch.progress import Progress
 
 
 def test_time_left_comes_from_this_process_own_steps(monkeypatch):

@@ -6,7 +6,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from gmts.trainers.config import TrackingConfig
-from gmts.trainers.standalone.tracking import (
+from gmts.trainers.watch.tracking import (
     METRICS_FILE,
     Run,
     RunLog,

@@ -1,0 +1,1 @@
+"""verl as a backend: its trainer and engine, our selection and loss."""

@@ -1,0 +1,1 @@
+"""verl on a machine without accelerator, and sampling with our own sampler."""
