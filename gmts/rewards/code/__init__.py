@@ -1,0 +1,1 @@
+"""Verdicts on code: the solution runs in one sandbox, its tests in another."""

@@ -1,0 +1,1 @@
+"""What runs inside the sandboxes; the standard library only."""

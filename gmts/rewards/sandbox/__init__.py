@@ -1,0 +1,1 @@
+"""Programs in isolation: namespaces, limits, and an end that leaves nothing behind."""
