@@ -1,116 +1,67 @@
 """`python -m flows STAGE` runs one stage here; `python -m flows pipeline` runs all that are due."""
 
 import argparse
-import contextlib
-import gc
-import logging
+import importlib
 import os
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 from flows.environment import quiet_environment
-from flows.failure import forget_failure, last_failure, record_failure
 from flows.lifeline import watch_ancestors
 from flows.names import STAGES
-from flows.subprocesses import process_group
+from flows.pools import POOLS
 
 BAD_INPUT = 2
 """Exit code for input that breaks a rule, as of argparse itself."""
 
+COMMANDS = {
+    "pipeline": ("flows.local", "run all stages that are due"),
+    "deploy": ("flows.deploy", "set the Prefect server up"),
+    "status": ("flows.status", "say what runs where"),
+    "doctor": ("flows.doctor", "check this machine"),
+    "worker": ("flows.worker", "take runs from a pool"),
+    "server": ("flows.serve", "keep a Prefect server running"),
+}
+"""Each module's `run(options)` returns the exit code."""
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Parse the command line, run it, and return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m flows", description=__doc__)
-    parser.add_argument(
-        "flow",
-        choices=[*STAGES, "pipeline"],
-        help="a stage, or pipeline for all of them",
-    )
-    parser.add_argument(
-        "--until", choices=STAGES, default=STAGES[-1], help="last stage of the pipeline"
-    )
-    parser.add_argument("--root", type=Path, default=Path(), help="the clone to work in")
-    options = parser.parse_args(arguments)
-    root = options.root.resolve()
+    options = _parser().parse_args(arguments)
+    options.root = options.root.resolve()
     watch_ancestors()
-    quiet_environment(root)
-    _show_log()
-    return _run(options.flow, root, options.until)
-
-
-def _show_log() -> None:
-    """Print what the library says; Prefect sends it to the server but not to the terminal."""
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    console = logging.StreamHandler()
-    console.setFormatter(logging.Formatter("%(asctime)s  %(message)s", "%H:%M:%S"))
-    library = logging.getLogger("gmts")
-    library.addHandler(console)
-    library.setLevel(logging.INFO)
-    library.propagate = False
-
-
-def _run(name: str, root: Path, until: str) -> int:
-    from gmts.config import load_params
-    from gmts.stages.preflight import check_own_functions
-
+    quiet_environment(options.root)
+    module = COMMANDS[options.flow][0] if options.flow in COMMANDS else "flows.local"
     try:
         # Its server fails on a database in a folder that is not there.
         Path(os.environ["PREFECT_HOME"]).mkdir(parents=True, exist_ok=True)
-        experiment = load_params(root / "params.yaml")
-        params = asdict(experiment)
-        if name == "pipeline":
-            check_own_functions(experiment, root)
-            return _pipeline(params, root, until)
-        from flows.guard import check_unchanged
-        from flows.handover import parent_run
-        from flows.registry import stage_flow
-
-        with parent_run():
-            stage_flow(name)(params, str(root))
-        check_unchanged(params, root)
-        gc.freeze()  # the interpreter would spend a second on collecting what dies with it
-    except (ValueError, OSError) as error:
-        sys.stderr.write(f"{name}: {error}\n")
-        with contextlib.suppress(OSError):  # the folder of the note may be what cannot be written
-            record_failure(root, name, BAD_INPUT, str(error))
-        return BAD_INPUT
-    return 0
+        code: int = importlib.import_module(module).run(options)
+    except (ValueError, OSError, RuntimeError, subprocess.CalledProcessError) as error:
+        sys.stderr.write(f"{options.flow}: {error}\n")
+        return BAD_INPUT if isinstance(error, ValueError | OSError) else 1
+    return code
 
 
-def _pipeline(params: dict[str, object], root: Path, until: str) -> int:
-    """Run the pipeline, in a child of its own where a server has to be started for it.
-
-    Prefect sends the last logs when its process ends; the server must outlive that.
-    """
-    if "PREFECT_API_URL" not in os.environ:
-        from flows.server import local_server
-
-        command = [sys.executable, "-m", "flows", "pipeline", "--root", str(root), "--until", until]
-        with (
-            local_server(root) as server,
-            process_group(command, cwd=root, environment=server) as child,
-        ):
-            return child.wait()
-    from flows.pipeline import pipeline
-    from flows.server import wait_until_healthy
-
-    try:
-        wait_until_healthy(root)
-        forget_failure(root)
-        pipeline(params, str(root), until)
-    except RuntimeError as error:
-        sys.stderr.write(f"pipeline: {error}\n")
-        return 1
-    except subprocess.CalledProcessError as error:
-        failure = last_failure(root)
-        if failure is not None:
-            sys.stderr.write(f"{failure.stage} failed: {failure.message}\n")
-            return failure.code
-        sys.stderr.write(f"{' '.join(error.cmd)} ended with code {error.returncode}\n")
-        return 1
-    return 0
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m flows", description=__doc__)
+    flows = parser.add_subparsers(dest="flow", required=True, metavar="FLOW")
+    found = {stage: flows.add_parser(stage, help=f"run the stage {stage} here") for stage in STAGES}
+    found |= {name: flows.add_parser(name, help=help) for name, (_, help) in COMMANDS.items()}
+    for command in found.values():
+        command.add_argument("--root", type=Path, default=Path(), help="the clone to work in")
+    found["pipeline"].add_argument(
+        "--until", choices=STAGES, default=STAGES[-1], help="last stage of the pipeline"
+    )
+    found["deploy"].add_argument(
+        "--gpu-slots", type=int, help="stages that may hold a GPU at once; 1 at first"
+    )
+    found["worker"].add_argument(
+        "pool", nargs="?", choices=POOLS, help="the only pool this machine serves; else every pool"
+    )
+    for option, default in (("--host", "127.0.0.1"), ("--port", "4200")):
+        found["server"].add_argument(option, default=default)
+    return parser
 
 
 if __name__ == "__main__":

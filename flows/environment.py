@@ -15,6 +15,9 @@ _DEFAULTS = {
     "HF_DATASETS_OFFLINE": "1",
     # An embedded server takes 10 to 30 s to come up on two cores; Prefect gives up after 20.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
+    # SQLite has one writer; with several runs at once another waits longer than the default 5 s.
+    "PREFECT_SERVER_DATABASE_CONNECTION_TIMEOUT": "60",
+    "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
     "PREFECT_LOGGING_EXTRA_LOGGERS": "gmts",
     # A process waits for one more batch of logs before it ends.
     "PREFECT_LOGGING_TO_API_BATCH_INTERVAL": "0.2",
@@ -36,3 +39,18 @@ def quiet_environment(root: Path) -> None:
     for name in ("no_proxy", "NO_PROXY"):  # the local server is never behind a proxy
         os.environ[name] = ",".join(filter(None, [os.environ.get(name), "127.0.0.1"]))
     os.environ.setdefault("PREFECT_HOME", str(root / "work" / "prefect"))
+
+
+def api_url() -> str:
+    """Return the address of the Prefect server.
+
+    Raises:
+        ValueError: If PREFECT_API_URL is not set.
+    """
+    url = os.environ.get("PREFECT_API_URL")
+    if not url:
+        raise ValueError(
+            "PREFECT_API_URL must be the address of a Prefect server, e.g. "
+            "http://127.0.0.1:4200/api, got nothing: start one with `gmts server`"
+        )
+    return url

@@ -1,69 +1,82 @@
 """The whole pipeline: DVC decides whether a stage runs, Prefect records how."""
 
-import logging
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from prefect import flow, get_run_logger, task
+from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
+from flows.dispatch import run_elsewhere
+from flows.dvc import RETRIES, RETRY_JITTER, dvc, heals, retry_delays
+from flows.experiment import Overrides, Preset, Seed, Target, write_experiment
 from flows.guard import check_unchanged
 from flows.handover import context_variable
 from flows.names import STAGES
-from flows.subprocesses import stream
+from flows.pools import is_elsewhere
+from flows.roster import enroll, sweep
 from gmts.stages.external import changed_inputs
 
-_RUNNING = "Running stage "
 
-
-@task(name="stage", task_run_name="{stage}", cache_policy=NO_CACHE)
-def stage_task(stage: str, root: str, force: bool = False) -> State[Any]:
+@task(
+    name="stage",
+    task_run_name="{stage}",
+    cache_policy=NO_CACHE,
+    retries=RETRIES,
+    retry_delay_seconds=retry_delays,
+    retry_jitter_factor=RETRY_JITTER,
+    retry_condition_fn=heals,
+)
+def stage_task(stage: str, root: str, params: dict[str, Any], *, force: bool = False) -> State[Any]:
     """Let DVC reproduce one stage; the state is Cached where nothing had to run.
+
+    A stage of a pool that this machine does not serve runs through its deployment, and DVC brings
+    what it has made.
 
     Args:
         stage: Its name in dvc.yaml.
         root: The clone to work in.
+        params: The complete experiment.
         force: Run it even where DVC sees no change.
 
     Raises:
-        subprocess.CalledProcessError: If the stage failed.
+        StageError: If the stage failed.
     """
-    log = get_run_logger()
-    ran = False
-    forced = ["--force"] if force else []
-    for line in stream(
-        [sys.executable, "-m", "dvc", "repro", "--single-item", *forced, stage],
-        cwd=Path(root),
-        environment=context_variable(),
-    ):
-        ran = ran or line.startswith(_RUNNING)
-        if line.strip():
-            log.log(logging.INFO, "%s", line)
+    folder = Path(root)
+    if is_elsewhere(stage, folder):
+        ran = run_elsewhere(stage, folder, params)
+    else:
+        forced = ["--force"] if force else []
+        arguments = ["repro", "--single-item", *forced, stage]
+        ran = dvc(folder, *arguments, stage=stage, environment=context_variable())
     if ran:
         return Completed(message="ran", data=stage)
     return Completed(name="Cached", message="DVC: up to date", data=None)
 
 
-@flow(name="pipeline", validate_parameters=False)
-def pipeline(params: dict[str, Any], root: str, until: str = STAGES[-1]) -> dict[str, float]:
-    """Reproduce the stages up to `until` in order and return the wall seconds of each.
+@flow(name="pipeline", flow_run_name="{target}", on_running=[enroll])
+def pipeline(
+    preset: Preset = None,
+    overrides: Overrides = [],  # noqa: B006  (the form shows it; nothing changes it)
+    seed: Seed = None,
+    target: Target = "publish",
+) -> dict[str, float]:
+    """Run every stage that is due up to `target`, and return the wall seconds of each.
 
-    Args:
-        params: The complete experiment; params.yaml must say the same throughout.
-        root: The clone to work in.
-        until: The last stage.
+    Works in the current folder, which must be a clone.
     """
+    root = Path.cwd()
+    sweep(root)
+    params = write_experiment(root, preset, overrides, seed)
     seconds = {}
-    for stage in STAGES[: STAGES.index(until) + 1]:
+    for stage in STAGES[: STAGES.index(target) + 1]:
         start = time.monotonic()
-        check_unchanged(params, Path(root))
-        stage_task(stage, root)
+        check_unchanged(params, root)
+        stage_task(stage, str(root), params)
         # After the stage: DVC may also have brought back what it made of other files.
-        if changed_inputs(Path(root), stage):
-            stage_task(stage, root, force=True)
+        if changed_inputs(root, stage):
+            stage_task(stage, str(root), params, force=True)
         seconds[stage] = round(time.monotonic() - start, 2)
     return seconds

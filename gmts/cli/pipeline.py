@@ -58,7 +58,8 @@ def run_pipeline(
             _print_overhead(root, start_time=time.time() - seconds, seconds=seconds)
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
+    """Return the environment of the commands that `gmts` calls."""
     # The stages' `python` and `dvc` are those of this environment, activated or not.
     here = str(Path(sys.executable).parent)
     return {
@@ -74,14 +75,14 @@ def _is_due(root: Path, until: str | None) -> bool:
     command = [sys.executable, "-m", "dvc", "status", "--quiet"]
     if until:
         command += ["--with-deps", until]
-    return subprocess.run(command, cwd=root, env=_environment(), check=False).returncode != 0
+    return subprocess.run(command, cwd=root, env=environment(), check=False).returncode != 0
 
 
 def _run_flow(root: Path, until: str | None) -> None:
     command = [sys.executable, "-m", "flows", "pipeline", "--root", str(root)]
     if until:
         command += ["--until", until]
-    code = subprocess.run(command, cwd=root, env=_environment(), check=False).returncode
+    code = subprocess.run(command, cwd=root, env=environment(), check=False).returncode
     if code:
         raise typer.Exit(code)
 

@@ -2,6 +2,7 @@
 
 import difflib
 import io
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,20 @@ def render_preset(root: Path, preset: str, overrides: Sequence[str] = ()) -> str
     tree["preset"] = preset
     parse_params(_plain(tree))
     return _dump(tree)
+
+
+def render_tree(root: Path, tree: Mapping[str, Any]) -> str:
+    """Return the complete params.yaml that says what `tree` says, with the comments of base.yaml.
+
+    Raises:
+        ConfigError: If the tree is not a valid experiment.
+    """
+    parse_params(tree)
+    rendered = _round_trip().load((root / "configs" / f"{_BASE}.yaml").read_text(encoding="utf-8"))
+    # Through JSON, so that a tuple becomes a list.
+    for key, value in _leaves(json.loads(json.dumps(tree))).items():
+        _assign(rendered, key, value)
+    return _dump(rendered)
 
 
 def change(root: Path, overrides: Sequence[str]) -> str:
