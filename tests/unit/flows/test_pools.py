@@ -35,11 +35,11 @@ def test_a_stage_of_another_pool_is_refused_with_the_command_that_sends_it_there
 
 def test_unknown_pools_are_refused(here, monkeypatch, tmp_path):
     monkeypatch.setenv("GMTS_POOLS", "cpu,tpu")
-    with pytest.raises(ConfigError, match="GMTS_POOLS must be pools out of cpu, gpu.*'cpu,tpu'"):
+    with pytest.raises(ConfigError, match=r"GMTS_POOLS must be pools out of cpu, gpu.*'cpu,tpu'"):
         pools_here()
     text = (here / "prefect.yaml").read_text().replace("name: gpu", "name: tpu")
     (tmp_path / "prefect.yaml").write_text(text)
-    with pytest.raises(ConfigError, match="deployment train in .* one of cpu, gpu, got 'tpu'"):
+    with pytest.raises(ConfigError, match=r"deployment train in .* one of cpu, gpu, got 'tpu'"):
         stage_pool("train", tmp_path)
     with pytest.raises(ConfigError, match="must have a deployment named nothing"):
         stage_pool("nothing", tmp_path)
