@@ -1,17 +1,17 @@
 """The flow of the stage deployments: one stage, after whatever it needs, in the worker's clone."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.concurrency.sync import concurrency
 from prefect.states import Completed
-from pydantic import Field
 
+from flows.clone import clone_alone
 from flows.dvc import RETRIES, RETRY_JITTER, dvc, has_remote, heals, retry_delays
-from flows.experiment import Overrides, Preset, Seed, Target, write_experiment
+from flows.experiment import CURRENT, Overrides, Preset, Seed, Target, write_experiment
 from flows.handover import context_variable
 from flows.pools import check_here, stage_pool
 from flows.roster import enroll, sweep
@@ -62,18 +62,27 @@ def push(stage: str, root: str) -> None:
 @flow(name="stage", flow_run_name="{target}", on_running=[enroll])
 def stage(
     target: Target,
-    preset: Preset = None,
+    preset: Preset = CURRENT,
     overrides: Overrides = [],  # noqa: B006  (the form shows it; nothing changes it)
     seed: Seed = None,
-    params: Annotated[
-        dict[str, Any] | None,
-        Field(description="The complete experiment in place of preset, overrides and seed."),
-    ] = None,
-    code: Annotated[
-        str | None, Field(description="The hash of the code it must be run with, if any.")
-    ] = None,
+    params: dict[str, Any] | None = None,
+    code: str | None = None,
 ) -> None:
-    """Bring `target` up to date in the current folder, which must be a clone."""
+    """Bring `target` up to date in the current folder, which must be a clone.
+
+    Args:
+        target: The stage to bring up to date, after whatever it needs.
+        preset: Start from this preset in configs/, or from params.yaml as it is in the clone.
+        overrides: Changes to it, each as key=value, e.g. selection.ratio=0.1
+        seed: Seed of everything that is drawn; empty: as it is.
+        params: The complete experiment, in place of preset, overrides and seed.
+        code: The hash of the code that it must be run with, if that matters.
+
+    Raises:
+        ConfigError: If the experiment is not valid, or this machine or its code is not the right
+            one.
+        StageError: If DVC or a stage fails.
+    """
     root = Path.cwd()
     sweep(root)
     check_here(target, root)
@@ -82,10 +91,11 @@ def stage(
             f"{root} must hold the code of the clone that asked for {target} ({code}), got "
             f"{code_sha256(root)}: check the same commit out here"
         )
-    write_experiment(root, preset, overrides, seed, params)
     shared = has_remote(root)
     limits = [GPU_LIMIT] if stage_pool(target, root) == "gpu" else []
-    with concurrency(limits, occupy=1):
-        reproduce(target, str(root), shared=shared)
-    if shared:
-        push(target, str(root))
+    with clone_alone(root):
+        write_experiment(root, preset, overrides, seed, params)
+        with concurrency(limits, occupy=1):
+            reproduce(target, str(root), shared=shared)
+        if shared:
+            push(target, str(root))

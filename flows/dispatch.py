@@ -12,7 +12,9 @@ from prefect.deployments import run_deployment
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Cancelling
 
+from flows.clone import clone_for_others
 from flows.dvc import StageError, default_remote, dvc
+from flows.guard import check_unchanged
 from flows.names import STAGES
 from flows.pools import stage_pool
 from gmts.config import ConfigError
@@ -44,9 +46,10 @@ def run_elsewhere(stage: str, root: Path, params: dict[str, Any]) -> bool:
     # The worker finds the stages before this one in the remote's run cache.
     dvc(root, "push", "--run-cache", *STAGES[: STAGES.index(stage)], stage=stage)
     get_run_logger().info("%s goes to pool %s", stage, pool)
-    state = _final_state(
-        f"stage/{stage}", pool, {"target": stage, "params": params, "code": code_sha256(root)}
-    )
+    parameters = {"target": stage, "params": params, "code": code_sha256(root)}
+    with clone_for_others():
+        state = _final_state(f"stage/{stage}", pool, parameters)
+    check_unchanged(params, root)
     if not state.is_completed():
         raise StageError(f"{stage} failed on pool {pool}: {state.name}: {state.message}")
     dvc(root, "repro", "--single-item", "--pull", stage, stage=stage)

@@ -11,29 +11,21 @@ from pydantic import Field
 from gmts.config import ConfigError, load_params
 from gmts.config.presets import change, preset_names, render_preset, render_tree, write_params
 
-Target = Annotated[
-    Literal["prepare", "warmstart", "train", "evaluate", "report", "publish"],
-    Field(description="The last stage to run."),
-]
+# What each answer means is in the docstrings of the flows: the form takes it from there.
+Target = Literal["prepare", "warmstart", "train", "evaluate", "report", "publish"]
+CURRENT = "params.yaml"
+"""In place of a preset: the experiment that the clone has."""
 Preset = Annotated[
-    str | None,
-    Field(
-        description="Start from this preset in configs/; empty: from params.yaml as the worker's "
-        "clone has it.",
-        json_schema_extra={"enum": [None, *preset_names(Path(__file__).parents[1])]},
-    ),
+    str,
+    Field(json_schema_extra={"enum": [CURRENT, *preset_names(Path(__file__).parents[1])]}),
 ]
-Overrides = Annotated[
-    list[str], Field(description="Changes, each as key=value, e.g. selection.ratio=0.1")
-]
-Seed = Annotated[
-    int | None, Field(ge=0, description="Seed of everything that is drawn; empty: as it is.")
-]
+Overrides = list[str]
+Seed = Annotated[int | None, Field(ge=0)]
 
 
 def write_experiment(
     root: Path,
-    preset: str | None,
+    preset: str,
     overrides: Sequence[str],
     seed: int | None,
     params: Mapping[str, Any] | None = None,
@@ -42,7 +34,7 @@ def write_experiment(
 
     Args:
         root: The clone.
-        preset: A preset to start from, or None for params.yaml as it is.
+        preset: A preset to start from, or CURRENT for params.yaml as it is.
         overrides: Changes, each `key=value`.
         seed: The seed, or None to leave it.
         params: The complete experiment, in place of all of these.
@@ -53,11 +45,11 @@ def write_experiment(
     """
     changes = [*overrides, *([] if seed is None else [f"seed={seed}"])]
     if params is not None:
-        if preset is not None or changes:
+        if preset != CURRENT or changes:
             raise ConfigError("params must be given without preset, overrides and seed, got both")
         text = render_tree(root, params)
     else:
-        text = render_preset(root, preset, changes) if preset else change(root, changes)
+        text = change(root, changes) if preset == CURRENT else render_preset(root, preset, changes)
     if difference := write_params(root, text):
         get_run_logger().info("params.yaml changes:\n%s", difference)
     return asdict(load_params(root / "params.yaml"))

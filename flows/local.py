@@ -71,9 +71,11 @@ def _pipeline(root: Path, until: Any) -> int:
 
     Prefect sends the last logs when its process ends; the server must outlive that.
     """
-    from gmts.stages.preflight import check_own_functions
+    from gmts.stages.preflight import check_model_folder, check_own_functions
 
-    check_own_functions(load_params(root / "params.yaml"), root)
+    experiment = load_params(root / "params.yaml")
+    check_model_folder(experiment, root)
+    check_own_functions(experiment, root)
     if "PREFECT_API_URL" not in os.environ:
         from flows.server import local_server
 

@@ -14,6 +14,8 @@ def run(options: argparse.Namespace) -> int:
     sys.stderr.write(
         f"The UI is at {url}; for workers and commands: export PREFECT_API_URL={url}/api\n"
     )
+    # Browsers reach the API where they got the page, by whatever name.
+    os.environ.setdefault("PREFECT_SERVER_UI_API_URL", "/api")
     _start(["--host", options.host, "--port", options.port, "--analytics-off"])
     return 0
 

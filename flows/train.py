@@ -6,6 +6,7 @@ from typing import Any
 from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
 
+from flows.progress import progress_page
 from flows.reporting import publish_result
 from gmts.config import Params, parse_params
 from gmts.stages.train import train as run_stage
@@ -15,7 +16,8 @@ from gmts.stages.workspace import StageResult, Workspace
 @task(name="train", cache_policy=NO_CACHE)
 def train_task(params: Params, workspace: Workspace) -> StageResult:
     """Do the stage's work."""
-    return run_stage(params, workspace)
+    with progress_page() as watcher:
+        return run_stage(params, workspace, watcher)
 
 
 @flow(name="train", validate_parameters=False)

@@ -10,10 +10,10 @@ import runpy
 import signal
 import socket
 import sys
+import threading
 import time
 from pathlib import Path
 from types import FrameType
-from typing import Never
 
 import httpx
 
@@ -31,10 +31,9 @@ _LONGEST_PAUSE_SECONDS = 60.0
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve a pool until a signal ends it.
+    """Serve a pool, or every pool, until a signal ends it.
 
-    A machine that is told its pool serves only that; one that is not polls the first pool and runs
-    every stage itself.
+    A machine that serves every pool runs every stage of a pipeline itself.
 
     Raises:
         ValueError: If PREFECT_API_URL is not set.
@@ -43,10 +42,24 @@ def run(options: argparse.Namespace) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s  %(message)s", datefmt="%H:%M:%S")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     signal.signal(signal.SIGTERM, _interrupt)
+    pools = POOLS if options.pool is None else (options.pool,)
+    environment, ending = _environment(options), threading.Event()
+    keepers = [
+        threading.Thread(target=_keep, args=(pool, options.root, environment, ending))
+        for pool in pools
+    ]
+    for keeper in keepers:
+        keeper.start()
     try:
-        _supervise(options.pool or POOLS[0], options.root, _environment(options))
+        while True:
+            _sweep(options.root)
+            time.sleep(_SWEEP_SECONDS)
     except KeyboardInterrupt:
         return 0
+    finally:
+        ending.set()
+        for keeper in keepers:
+            keeper.join()
 
 
 def _environment(options: argparse.Namespace) -> dict[str, str]:
@@ -70,16 +83,17 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _supervise(pool: str, root: Path, environment: dict[str, str]) -> Never:
+def _keep(pool: str, root: Path, environment: dict[str, str], ending: threading.Event) -> None:
+    """Start a worker whenever there is none."""
     pause = 1.0
-    while True:
+    while not ending.is_set():
         start = time.monotonic()
         command = [sys.executable, "-m", "flows.worker", pool]
         with process_group(command, cwd=root, environment=environment) as worker:
-            while worker.poll() is None:
-                _sweep(root)
-                time.sleep(_SWEEP_SECONDS)
-        _sweep(root)
+            while worker.poll() is None and not ending.wait(1.0):
+                pass
+        if ending.is_set():
+            return
         lived = time.monotonic() - start
         pause = 1.0 if lived > _SHORTEST_LIFE_SECONDS else min(2 * pause, _LONGEST_PAUSE_SECONDS)
         logger.warning(
@@ -88,7 +102,7 @@ def _supervise(pool: str, root: Path, environment: dict[str, str]) -> Never:
             worker.returncode,
             pause,
         )
-        time.sleep(pause)
+        ending.wait(pause)
 
 
 def _sweep(root: Path) -> None:

@@ -3,8 +3,23 @@
 import sys
 from pathlib import Path
 
-from gmts.config import Params
+from gmts.config import ConfigError, Params
 from gmts.imports import load_function
+
+
+def check_model_folder(params: Params, root: Path) -> None:
+    """See that model.path, where one is given, is a folder.
+
+    Raises:
+        ConfigError: If it is not.
+    """
+    path = params.model.path
+    if path is not None and not (root / path).is_dir():
+        raise ConfigError(
+            f"model.path must be a folder with a Hugging Face causal LM, got {path}: there is no "
+            "such folder, and stages download no model (they run with HF_HUB_OFFLINE=1): put it "
+            "there first"
+        )
 
 
 def check_own_functions(params: Params, root: Path) -> None:

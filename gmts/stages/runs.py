@@ -26,7 +26,7 @@ class Run:
 def record_run(root: Path) -> Run:
     """Record the run that reports/summary.json describes, under its name and params hash."""
     workspace = Workspace(root)
-    summary = read_json(workspace.summary_file)
+    summary = read_summary(root)
     name = f"{summary['name']}-{summary['params_hash'][:_SHORT_HASH]}"
     folder = _runs_dir(root) / name
     if not folder.exists() or read_json(folder / "summary.json") != summary:
@@ -34,6 +34,16 @@ def record_run(root: Path) -> Run:
             shutil.copy2(workspace.summary_file, temporary / "summary.json")
             shutil.copyfile(workspace.params_file, temporary / "params.yaml")
     return read_run(root, name)
+
+
+def read_summary(root: Path) -> dict[str, Any]:
+    """Return what the publish stage wrote of the newest run.
+
+    Raises:
+        ValueError: If it has not been there, or its file is not valid JSON.
+    """
+    summary: dict[str, Any] = read_json(Workspace(root).summary_file)
+    return summary
 
 
 def list_runs(root: Path) -> list[Run]:

@@ -4,7 +4,7 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -23,12 +23,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+StepWatcher = Callable[[int, int, str], None]
+"""Takes the step, the number of steps and a line for people."""
+
 _REPORTED = ("metrics.jsonl", "tensorboard", "dvclive", "rollouts")
 """What reports/train takes over from the run's live files."""
 
 
-def train(params: Params, workspace: Workspace) -> StageResult:
+def train(params: Params, workspace: Workspace, watcher: StepWatcher | None = None) -> StageResult:
     """Write models/last, models/best and reports/train.
+
+    `watcher`, if given, is called after each step and at the start with the step, the number of
+    steps and a line for people.
 
     An interrupted run goes on from its newest checkpoint under work/train; with another parameter,
     other data, another initial model or other code it is another run.
@@ -60,6 +66,7 @@ def train(params: Params, workspace: Workspace) -> StageResult:
             train=params.train,
             tracking=params.tracking,
             settings=_settings(params),
+            watcher=watcher,
         )
         with exclusive(plan.folder):
             write_identity(plan.folder, parts)

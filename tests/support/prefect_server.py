@@ -81,11 +81,11 @@ class Server:
         """Return the environment of a client in a clone."""
         return environment(clone) | SPEED | {"PREFECT_API_URL": f"{self.address}/api"} | more
 
-    def call(self, clone: Path, *arguments: str) -> str:
+    def call(self, clone: Path, *arguments: str, **more: str) -> str:
         """Run `gmts ARGUMENTS` against this server and return what it prints."""
         done = subprocess.run(
             [sys.executable, "-m", "gmts.cli", *arguments], cwd=clone,
-            env=self.environment(clone), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            env=self.environment(clone, **more), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout

@@ -2,7 +2,7 @@
 
 import logging
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,8 @@ class RunPlan:
     tracking: TrackingConfig
     settings: Mapping[str, Any]
     """Parameters, for trackers that show them."""
+    watcher: Callable[[int, int, str], None] | None = None
+    """Called with the step, the number of steps and a line for people."""
 
     @property
     def live_dir(self) -> Path:
@@ -78,7 +80,10 @@ def run_training(trainer: Trainer, plan: RunPlan) -> int:
         if found is None:
             log.log(0, _validated(trainer))
         with Progress(
-            total=plan.train.steps, done=resumed_from, validation=trainer.state.accuracy
+            total=plan.train.steps,
+            done=resumed_from,
+            validation=trainer.state.accuracy,
+            watcher=plan.watcher,
         ) as progress:
             while trainer.state.step < plan.train.steps:
                 metrics = _one_step(trainer, plan)

@@ -1,15 +1,18 @@
+import json
 import shutil
+from dataclasses import asdict
 
 import pytest
 
 from gmts.config import ConfigError, load_params, parse_params
-from gmts.config.load import read_yaml
+from gmts.config.load import parse_yaml, read_yaml
 from gmts.config.presets import (
     change,
     changed_keys,
     origins,
     preset_names,
     render_preset,
+    render_tree,
     write_params,
 )
 
@@ -78,3 +81,20 @@ def test_another_tasks_options_replace_the_old_ones_as_a_whole(clone):
     text = render_preset(clone, "smoke", ["data.task_options={min_terms: 2}"])
     write_params(clone, text)
     assert parse_params(read_yaml(clone / "params.yaml")).data.task_options == {"min_terms": 2}
+
+
+@pytest.mark.parametrize("preset", ["smoke", "paper", "released", "smollm2"])
+def test_a_complete_tree_that_has_travelled_as_json_becomes_the_same_experiment(repository, preset):
+    wanted = parse_params(
+        parse_yaml(render_preset(repository, preset, ["evaluate.pass_at=[1, 2]", "seed=7"]))
+    )
+    text = render_tree(repository, json.loads(json.dumps(asdict(wanted))))
+    assert parse_params(parse_yaml(text)) == wanted
+    assert text.startswith("# The complete tree")  # comments and all
+
+
+def test_an_incomplete_tree_is_refused(repository):
+    tree = parse_yaml(render_preset(repository, "smoke"))
+    del tree["selection"]["ratio"]
+    with pytest.raises(ConfigError, match=r"selection\.ratio"):
+        render_tree(repository, tree)

@@ -47,3 +47,20 @@ def test_on_a_terminal_the_bar_starts_at_the_resumed_step(monkeypatch, caplog):
     assert "reward=0.250" in last
     assert "validation=0.750" in last
     assert caplog.text == ""
+
+
+def test_a_watcher_is_told_of_the_start_and_of_each_step(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    seen = []
+    with Progress(
+        total=3, done=1, validation=0.5, watcher=lambda *told: seen.append(told)
+    ) as shown:
+        for step in (2, 3):
+            now[0] += 60.0
+            shown.show(step, {"reward/mean": 0.25})
+    assert seen == [
+        (1, 3, "starting"),
+        (2, 3, "reward 0.250, validation 0.500, 1:00 left"),
+        (3, 3, "reward 0.250, validation 0.500, 0:00 left"),
+    ]
