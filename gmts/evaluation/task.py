@@ -14,7 +14,8 @@ from ruamel.yaml import YAML
 from gmts.data.rows import Row
 from gmts.files import text_sha256
 from gmts.models.template import PromptTemplate
-from gmts.rewards.scorer import Scorer
+from gmts.rewards.kinds import Job
+from gmts.rewards.scorer import Scorer, judge_all
 from gmts.rewards.verdict import Verdict
 
 TASK = "gmts_test"
@@ -44,16 +45,15 @@ class Judge:
         """Return the metrics of one question from its responses."""
         texts = results[0] if isinstance(results[0], list) else list(results)
         row = self._rows[doc["index"]]
-        verdicts = [self._verdict(text, row) for text in texts]
+        verdicts = judge_all(
+            self._scorer,
+            [
+                Job(id=row.id, response=text, ground_truth=row.ground_truth, meta=row.meta)
+                for text in texts
+            ],
+        )
         self.verdicts[doc["index"]] = verdicts
         return {"average": sum(verdict.correct for verdict in verdicts) / len(verdicts)}
-
-    def _verdict(self, text: str, row: Row) -> Verdict:
-        try:
-            return self._scorer(text, row.ground_truth, row.meta)
-        except BaseException as error:
-            error.add_note(f"while judging a response to row {row.id}")
-            raise
 
 
 class SplitTask(ConfigurableTask):  # type: ignore[misc]  # lm-eval is not typed

@@ -2,15 +2,15 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-from reasoning_gym.factory import DATASETS, get_score_answer_fn
 
 from gmts.imports import load_function
 from gmts.rewards.config import RewardsConfig
 from gmts.rewards.extract import EXTRACTORS
-from gmts.rewards.verdict import RewardError, Verdict
+from gmts.rewards.kinds import Job
+from gmts.rewards.pool import RewardPool
+from gmts.rewards.verdict import RewardError, Verdict, binary
 
 Scorer = Callable[[str, str, Mapping[str, Any]], Verdict]
 """(response, ground truth, meta) -> verdict."""
@@ -25,8 +25,50 @@ def make_scorer(config: RewardsConfig) -> Scorer:
     return _SCORERS[config.scorer](config)
 
 
+def judge_all(scorer: Scorer, jobs: Sequence[Job]) -> list[Verdict]:
+    """Return the verdicts of `jobs` in their order, side by side where the scorer has a pool.
+
+    What a scorer raises goes on with a note that names the row.
+    """
+    if isinstance(scorer, PooledScorer):
+        return scorer.pool.score_all(jobs)
+    return [_noted(scorer, job) for job in jobs]
+
+
+def _noted(scorer: Scorer, job: Job) -> Verdict:
+    try:
+        return scorer(job.response, job.ground_truth, job.meta)
+    except BaseException as error:
+        error.add_note(f"while judging a response to row {job.id}")
+        raise
+
+
+class PooledScorer:
+    """A scorer whose verdicts come from a pool of processes."""
+
+    def __init__(self, pool: RewardPool) -> None:
+        self.pool = pool
+
+    def __call__(self, response: str, ground_truth: str, meta: Mapping[str, Any]) -> Verdict:
+        """Return the verdict on one response.
+
+        Raises:
+            RewardError: If the ground truth or meta cannot be judged by.
+        """
+        job = Job(id="(alone)", response=response, ground_truth=ground_truth, meta=meta)
+        return self.pool.score_all([job])[0]
+
+
+def _pooled(config: RewardsConfig) -> Scorer:
+    pool = RewardPool(config.scorer, config.pool, require_box=config.math.require_box)
+    return PooledScorer(pool)
+
+
 def _reasoning_gym(config: RewardsConfig) -> Scorer:
     """The task's own scorer; partial credit counts as wrong."""
+    # Of the extra smoke, and seconds to load: only where its tasks are judged.
+    from reasoning_gym.factory import DATASETS, get_score_answer_fn  # noqa: PLC0415
+
     extract = EXTRACTORS[config.answer]
     functions: dict[str, Callable[..., float]] = {}
 
@@ -35,14 +77,15 @@ def _reasoning_gym(config: RewardsConfig) -> Scorer:
         _check_ground_truth(ground_truth)
         answer = extract(response)
         if answer is None:
-            return _verdict(False, f"no answer ({config.answer})", None, start)
+            return binary(False, f"no answer ({config.answer})", None, time.perf_counter() - start)
         task = str(meta["metadata"]["source_dataset"])
         if task not in functions:
             if task not in DATASETS:
                 raise RewardError(f"{task!r} is not a reasoning-gym task")
             functions[task] = get_score_answer_fn(task)
         correct = functions[task](answer, meta) == 1.0
-        return _verdict(correct, "right" if correct else "wrong", answer, start)
+        reason = "right" if correct else "wrong"
+        return binary(correct, reason, answer, time.perf_counter() - start)
 
     return score
 
@@ -82,17 +125,9 @@ def _check_ground_truth(ground_truth: str) -> None:
         raise RewardError("the ground truth must be non-empty text, got nothing")
 
 
-def _verdict(correct: bool, reason: str, extracted: str | None, start: float) -> Verdict:
-    return Verdict(
-        correct=correct,
-        score=float(correct),
-        reason=reason,
-        extracted=extracted,
-        seconds=time.perf_counter() - start,
-    )
-
-
 _SCORERS: dict[str, Callable[[RewardsConfig], Scorer]] = {
     "reasoning_gym": _reasoning_gym,
+    "math": _pooled,
+    "choice": _pooled,
     "custom": _custom,
 }

@@ -9,7 +9,14 @@ from pathlib import Path
 import gmts
 from gmts.files import file_sha256, folder_sha256, text_sha256
 
-_LIBRARIES = ("torch", "transformers", "tokenizers")
+_LIBRARIES = (
+    "torch",
+    "transformers",
+    "tokenizers",
+    "sympy",
+    "latex2sympy2_extended",
+    "antlr4-python3-runtime",
+)
 
 
 def fingerprint(parts: Mapping[str, str]) -> str:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import torch
 
 from gmts.data.rows import Row
-from gmts.rewards.scorer import Scorer
-from gmts.rewards.verdict import RewardError, Verdict
+from gmts.rewards.kinds import Job
+from gmts.rewards.scorer import Scorer, judge_all
+from gmts.rewards.verdict import ERROR, TIMEOUT, RewardError
 from gmts.rollout.sampler import Sample, Sampler
 from gmts.trainers.config import DynamicSamplingConfig
 from gmts.trainers.standalone.groups import Group
@@ -40,29 +41,29 @@ class Questions:
         What an own scorer raises goes on with a note that names the row.
         """
         size = len(samples) // len(rows)
+        texts = [self.decode(sample.token_ids) for sample in samples]
+        verdicts = judge_all(self.scorer, self._jobs(rows, texts, size))
         groups = []
         for number, (draw, index) in enumerate(zip(draws, rows, strict=True)):
-            row = self.rows[index]
-            own = tuple(samples[number * size : (number + 1) * size])
-            texts = tuple(self.decode(sample.token_ids) for sample in own)
+            own = slice(number * size, (number + 1) * size)
             groups.append(
                 Group(
                     draw=draw,
                     row=index,
                     prompt=self.prompts[index],
-                    samples=own,
-                    texts=texts,
-                    verdicts=tuple(self._verdict(text, row) for text in texts),
+                    samples=tuple(samples[own]),
+                    texts=tuple(texts[own]),
+                    verdicts=tuple(verdicts[own]),
                 )
             )
         return groups
 
-    def _verdict(self, text: str, row: Row) -> Verdict:
-        try:
-            return self.scorer(text, row.ground_truth, row.meta)
-        except BaseException as error:
-            error.add_note(f"while judging a response to row {row.id}")
-            raise
+    def _jobs(self, rows: Sequence[int], texts: Sequence[str], size: int) -> list[Job]:
+        asked = [self.rows[index] for index in rows for _ in range(size)]
+        return [
+            Job(id=row.id, response=text, ground_truth=row.ground_truth, meta=row.meta)
+            for row, text in zip(asked, texts, strict=True)
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +180,7 @@ def rollout_metrics(collected: Collected) -> dict[str, float]:
     """Return metrics over everything sampled in a step, before any filter.
 
     reward/* and response/* are means over responses (length_min, length_max: extremes; tokens,
-    the end token included), groups/* are counts.
+    the end token included). Counts: groups/*, reward/timeouts, reward/errors (failed verdicts).
     """
     groups = collected.sampled
     verdicts = [verdict for group in groups for verdict in group.verdicts]
@@ -188,6 +189,8 @@ def rollout_metrics(collected: Collected) -> dict[str, float]:
     return {
         "reward/mean": sum(verdict.score for verdict in verdicts) / len(verdicts),
         "reward/correct": sum(verdict.correct for verdict in verdicts) / len(verdicts),
+        "reward/timeouts": sum(verdict.reason == TIMEOUT for verdict in verdicts),
+        "reward/errors": sum(verdict.reason.startswith(ERROR) for verdict in verdicts),
         "response/length_mean": sum(lengths) / len(lengths),
         "response/length_min": min(lengths),
         "response/length_max": max(lengths),

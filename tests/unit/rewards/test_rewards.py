@@ -1,7 +1,7 @@
 import pytest
 import reasoning_gym
 
-from gmts.rewards.config import RewardsConfig
+from gmts.rewards.config import MathConfig, PoolConfig, RewardsConfig
 from gmts.rewards.extract import first_line, last_boxed
 from gmts.rewards.scorer import make_scorer
 from gmts.rewards.verdict import RewardError
@@ -11,9 +11,14 @@ ENTRY = reasoning_gym.create_dataset("chain_sum", size=1, seed=10_000_000, min_t
 
 
 def scorer(**changes):
-    return make_scorer(
-        RewardsConfig(**({"scorer": "reasoning_gym", "answer": "boxed", "custom": None} | changes))
-    )
+    values = {
+        "scorer": "reasoning_gym",
+        "answer": "boxed",
+        "custom": None,
+        "math": MathConfig(require_box=False),
+        "pool": PoolConfig(workers=2, deadline_s=3.0, memory_mib=1024),
+    }
+    return make_scorer(RewardsConfig(**(values | changes)))
 
 
 @pytest.mark.parametrize(
