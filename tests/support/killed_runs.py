@@ -22,7 +22,8 @@ import gmts.models.folder
 from gmts.rollout.sampler import Sampler
 from gmts.stages.train import train
 from gmts.stages.workspace import Workspace
-from gmts.trainers.standalone import checkpoint, tracking
+from gmts.trainers.standalone import checkpoint
+from gmts.trainers.watch import tracking
 from tests.support.tiny_run import tiny_params, tiny_workspace
 
 PARAMS = {

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import torch
+
 from gmts.data.rows import Row
 from gmts.models.folder import save_model
 from gmts.models.template import PromptTemplate
@@ -14,6 +16,10 @@ from tests.support.tiny_run import tiny_model, tiny_rows, tiny_tokenizer
 
 GROUP_SIZE, QUESTIONS, RESPONSE_TOKENS = 4, 4, 12
 QUIET = TrackingConfig(tensorboard=False, dvclive=False, wandb=False, mlflow=False, project="tests")
+
+
+def always_wrong(response, ground_truth, meta):
+    return 0.0
 
 
 def verl_overrides(
@@ -29,6 +35,10 @@ def verl_overrides(
     """Write model and questions into `folder`; return DAPO with GMTS over them."""
     folder.mkdir(parents=True, exist_ok=True)
     model, tokenizer = tiny_model(), tiny_tokenizer()
+    tokenizer.add_tokens(["\n"])  # verl looks for it in tokenizers of Qwen models
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
     (folder / "model").mkdir()
     save_model(folder / "model", model, tokenizer, PromptTemplate.of(tokenizer, "tokenizer"), {})
     for split in ("train", "validation"):

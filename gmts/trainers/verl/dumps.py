@@ -1,5 +1,6 @@
 """What each rank selected from, for whoever wants to check a run."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,18 @@ from gmts.trainers.update.plan import Plan
 from gmts.trainers.verl.options import VerlOptions
 
 
-def write_dump(options: VerlOptions, step: int, batch: TokenBatch, plan: Plan) -> None:
-    """Write this rank's share of an optimizer step, if the options name a folder for it."""
+def write_dump(
+    options: VerlOptions, step: int, batch: TokenBatch, plan: Plan, writers: Sequence[object]
+) -> None:
+    """Write this rank's share of an optimizer step, if the options name a folder for it.
+
+    Args:
+        options: With the folder.
+        step: Number of the optimizer step, from 0.
+        batch: This rank's rows.
+        plan: What was made of them.
+        writers: Objects whose classes and base classes are recorded: worker and engine.
+    """
     if options.dump_dir is None:
         return
     folder = Path(options.dump_dir)
@@ -23,12 +34,15 @@ def write_dump(options: VerlOptions, step: int, batch: TokenBatch, plan: Plan) -
         "stats": asdict(plan.stats),
         "selected": plan.selection.mask,
         "weights": asdict(plan.weights),
+        "classes": [
+            f"{kind.__module__}.{kind.__name__}" for own in writers for kind in type(own).__mro__
+        ],
     }
     torch.save(content, folder / f"step-{step:06d}-rank-{distributed.get_rank()}.pt")
 
 
 def read_dump(folder: Path, step: int) -> list[tuple[TokenBatch, TokenStats, dict[str, Any]]]:
-    """Return each rank's batch, statistics of the scored policy, and `selected` and `weights`.
+    """Return each rank's batch, statistics of the scored policy, and the rest by name.
 
     Raises:
         FileNotFoundError: If no rank has written that step.

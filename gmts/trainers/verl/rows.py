@@ -68,14 +68,14 @@ def row_ids(names: Sequence[RowName], process_group: ProcessGroup | None) -> Ids
 
 def names_of(data: Any) -> list[RowName]:
     """Return the names of a verl batch's rows, from the fields that its agent loop writes."""
-    index, uid, session = (_listed(data[key]) for key in ("index", "uid", "session_id"))
+    index, uid, session = (listed(data[key]) for key in ("index", "uid", "session_id"))
     return [
         (int(place), str(name), int(number))
         for place, name, number in zip(index, uid, session, strict=True)
     ]
 
 
-def _listed(values: Any) -> list[Any]:
+def listed(values: Any) -> list[Any]:
     """Return a field that holds one value per row as a list, whichever way verl holds it."""
     return list(values.tolist()) if hasattr(values, "tolist") else list(values)
 

@@ -14,6 +14,7 @@ from gmts.trainers.verl.internals import HookedTrainer
 from gmts.trainers.verl.layout import rank_rows
 from gmts.trainers.verl.metrics import PREFIX, rollout_metrics
 from gmts.trainers.verl.options import NODE, from_config
+from gmts.trainers.verl.rows import listed
 from gmts.trainers.verl.worker import SelectingActorWorker
 
 MODE = "gmts"
@@ -61,10 +62,10 @@ class SelectingTrainer(HookedTrainer):
             select_fields=["responses", "rm_scores", "extra_fields", "uid"],
         )
         found = rollout_metrics(
-            groups=data["uid"].tolist(),
+            groups=listed(data["uid"]),
             lengths=data["responses"].offsets().diff().tolist(),
             scores=data["rm_scores"].sum(dim=1).tolist(),
-            extras=data["extra_fields"].tolist(),
+            extras=listed(data["extra_fields"]),
             filtered=self.replay_buffer.filtered,
             num_sampled=self.replay_buffer.num_submitted,
             group_size=self.config.actor_rollout_ref.rollout.n,

@@ -27,7 +27,7 @@ from gmts.trainers.verl.engine import WITH_NORM, StatsEngine
 from gmts.trainers.verl.loss import SelectedLoss, attach
 from gmts.trainers.verl.metrics import PREFIX
 from gmts.trainers.verl.options import VerlOptions, from_config
-from gmts.trainers.verl.rows import any_tokens, token_batch, token_stats
+from gmts.trainers.verl.rows import any_tokens, listed, token_batch, token_stats
 
 _NEED_NORM: tuple[ScoreName, ...] = ("logit_gradient", "custom")
 """Scores that read the logit-gradient norm, which verl's old-log-prob pass does not keep."""
@@ -163,7 +163,7 @@ class SelectingWorker(GlooTrainingWorker):
             micro_batch_ids=ids,
             process_group=group,
         )
-        write_dump(self.options, self._step, batch, plan)
+        write_dump(self.options, self._step, batch, plan, (self, self.engine))
         metrics = plan_metrics(
             plan, batch, settings, step=self._step, micro_batch_ids=ids, process_group=group
         )
@@ -247,7 +247,7 @@ class SelectingActorWorker(ActorRolloutRefWorker):
 def _global_step(data: Any) -> int:
     """Return the training step that a batch belongs to, from 1: it numbers optimizer steps."""
     steps = data["global_steps"]
-    return int(max(steps.tolist() if hasattr(steps, "tolist") else steps))
+    return int(max(listed(steps)))
 
 
 @contextmanager

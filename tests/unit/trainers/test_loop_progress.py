@@ -3,7 +3,7 @@ import logging
 
 from tqdm import tqdm
 
-from gmts.trainers.standalone import progress
+from gmts.trainers.watch import progress
 from gmts.trainers.watch.progress import Progress
 
 
