@@ -21,14 +21,20 @@ Root = Annotated[Path, typer.Option("--root", help="The clone to work in.", show
 @app.command()
 def use(
     preset: Annotated[str, typer.Argument(help="A preset in configs/.")],
-    overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Changes to the preset.")
+    changes: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PRESET|KEY=VALUE]...",
+            help="Further presets, each changing what is left of it, and changes to values.",
+        ),
     ] = None,
     root: Root = Path(),
 ) -> None:
-    """Rewrite params.yaml from a preset, and show the difference."""
+    """Rewrite params.yaml from one preset or several, and show the difference."""
     folder = clone_root(root)
-    difference = write_params(folder, render_preset(folder, preset, overrides or []))
+    presets = [preset, *(change for change in changes or [] if "=" not in change)]
+    overrides = [change for change in changes or [] if "=" in change]
+    difference = write_params(folder, render_preset(folder, "+".join(presets), overrides))
     typer.echo(difference or "params.yaml already says this.")
 
 

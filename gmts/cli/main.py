@@ -36,7 +36,10 @@ Overrides = Annotated[
     ),
 ]
 Preset = Annotated[
-    str | None, typer.Option("--preset", "-p", help="Start from this preset in configs/.")
+    str | None,
+    typer.Option(
+        "--preset", "-p", help="Start from this preset in configs/, or several: one+another."
+    ),
 ]
 
 

@@ -14,7 +14,7 @@ from gmts.config.load import parse_yaml
 from gmts.config.presets import change, changed_keys, render_preset, write_params
 from gmts.files import read_json
 from gmts.stages.external import changed_inputs
-from gmts.stages.preflight import check_model_folder, check_own_functions
+from gmts.stages.preflight import check_backend, check_model_folder, check_own_functions
 from gmts.stages.runs import record_run
 from gmts.stages.summary import render_summary
 from gmts.stages.workspace import Workspace
@@ -35,6 +35,7 @@ def run_pipeline(
     tree = parse_yaml(text)
     changed_keys(root, tree)  # refuses a preset that is not there
     experiment = parse_params(tree)
+    check_backend(experiment)
     check_model_folder(experiment, root)
     check_own_functions(experiment, root)
     difference = write_params(root, text)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gmts.trainers.verl.config import Experiment, refusals
+
 if TYPE_CHECKING:
     from gmts.config.schema import Params
 
@@ -48,6 +50,8 @@ def check(params: Params) -> list[str]:
     problems += _custom(params)
     problems += _data(params)
     problems += _warmstart(params)
+    if train.backend == "verl":
+        problems += refusals(Experiment.of(params, params.data.max_prompt_tokens))
     for k in params.evaluate.pass_at:
         if not 1 <= k <= params.evaluate.samples:
             problems.append(

@@ -11,10 +11,12 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from gmts.config.errors import ConfigError, flatten
-from gmts.config.load import parse_params, read_yaml
+from gmts.config.load import parse_params, parse_yaml, read_yaml
 from gmts.files import write_atomic
 
 _BASE = "base"
+_WHOLE = ("data.task_options", "verl.overrides")
+"""Mappings that are replaced as a whole: another task has other options."""
 
 
 def preset_names(root: Path) -> list[str]:
@@ -27,11 +29,12 @@ def render_preset(root: Path, preset: str, overrides: Sequence[str] = ()) -> str
 
     Args:
         root: A clone.
-        preset: A name in configs/.
+        preset: A name in configs/, or several joined by `+`: each changes what is left of it, and
+            together they name the run.
         overrides: `key.path=value`, the value in YAML.
 
     Raises:
-        ConfigError: If the preset, a key or a value is not valid; nothing is written.
+        ConfigError: If a preset, a key or a value is not valid; nothing is written.
     """
     tree = _round_trip().load((root / "configs" / f"{_BASE}.yaml").read_text(encoding="utf-8"))
     for key, value in (_preset_values(root, preset) | parse_overrides(overrides)).items():
@@ -87,15 +90,17 @@ def origins(root: Path, tree: Mapping[str, Any]) -> dict[str, str]:
     `base`, `preset NAME`, or `changed (NAME has VALUE)` where params.yaml departs from its preset.
     """
     preset = str(tree["preset"])
-    base = flatten(read_yaml(root / "configs" / f"{_BASE}.yaml"))
-    own = _preset_values(root, preset) if preset != _BASE else {}
+    own: set[str] = set()
+    expected = flatten(read_yaml(root / "configs" / f"{_BASE}.yaml"))
+    if preset != _BASE:
+        own = {"preset"} | flatten(_preset_values(root, preset)).keys()
+        expected = flatten(parse_yaml(render_preset(root, preset)))
     found = {}
     for key, value in flatten(tree).items():
-        expected = own.get(key, base.get(key))
-        if key == "preset" or value == expected:
-            found[key] = f"preset {preset}" if key in own or key == "preset" else "base"
+        if key in expected and value == expected[key]:
+            found[key] = f"preset {preset}" if key in own else "base"
         else:
-            found[key] = f"changed ({preset} has {expected!r})"
+            found[key] = f"changed ({preset} has {expected.get(key)!r})"
     return found
 
 
@@ -123,18 +128,38 @@ def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
 
 
 def _preset_values(root: Path, preset: str) -> dict[str, Any]:
-    path = root / "configs" / f"{preset}.yaml"
-    if preset == _BASE or not path.is_file():
-        raise ConfigError(f"preset must be one of {', '.join(preset_names(root))}, got {preset!r}")
-    return _leaves(read_yaml(path))
+    """Return what `preset` changes of base.yaml, by dotted keys."""
+    names = preset.split("+")
+    values: dict[str, Any] = {}
+    for name in names:
+        values |= _file_values(root, name, ())
+    if len(names) > 1:
+        values["name"] = "-".join(names)
+    return values
+
+
+def _file_values(root: Path, name: str, below: tuple[str, ...]) -> dict[str, Any]:
+    """Return the values of one file over those of the files that it extends."""
+    path = root / "configs" / f"{name}.yaml"
+    if name == _BASE or not path.is_file():
+        raise ConfigError(
+            f"preset must be one of {', '.join(preset_names(root))}, or several of them joined by "
+            f"+, got {name!r}"
+        )
+    if name in below:
+        raise ConfigError(f"{path}: extends must not lead back to {name}, got {below}")
+    tree = read_yaml(path)
+    values: dict[str, Any] = {}
+    for parent in tree.pop("extends", []):
+        values |= _file_values(root, parent, (*below, name))
+    return values | _leaves(tree)
 
 
 def _leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    # Options of a task are replaced as a whole: another task has other options.
     leaves: dict[str, Any] = {}
     for name, value in tree.items():
         key = f"{prefix}{name}"
-        if isinstance(value, Mapping) and key != "data.task_options":
+        if isinstance(value, Mapping) and key not in _WHOLE:
             leaves |= _leaves(value, f"{key}.")
         else:
             leaves[key] = value

@@ -1,7 +1,6 @@
 """The tree of params.yaml, assembled from the sections of every layer."""
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
 from annotated_types import Ge
 from pydantic import ConfigDict
@@ -16,18 +15,16 @@ from gmts.publishing.config import PublishConfig
 from gmts.rewards.config import RewardsConfig
 from gmts.rollout.config import RolloutConfig
 from gmts.selection.config import SelectionConfig
-from gmts.trainers.config import TrackingConfig, TrainConfig, WarmstartConfig
+from gmts.trainers.config import (
+    RuntimeConfig,
+    TrackingConfig,
+    TrainConfig,
+    VerlConfig,
+    WarmstartConfig,
+)
 
 SCHEMA_VERSION = 1
 """Version of params.yaml, checkpoints and manifests; raised when an old file would be misread."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuntimeConfig:
-    """The machine."""
-
-    device: Annotated[Literal["cpu", "cuda"], Doc("Where tensors live.")]
-    threads: Annotated[int, Ge(1), Doc("CPU threads of one process.")]
 
 
 # pydantic hands this configuration down to the plain dataclasses inside.
@@ -50,6 +47,7 @@ class Params:
     objective: Annotated[ObjectiveConfig, Doc("What is maximised.")]
     selection: Annotated[SelectionConfig, Doc("Which tokens carry loss.")]
     train: Annotated[TrainConfig, Doc("The training loop.")]
+    verl: Annotated[VerlConfig, Doc("What backend verl needs beyond train.")]
     tracking: Annotated[TrackingConfig, Doc("Where metrics go.")]
     evaluate: Annotated[EvaluateConfig, Doc("Scores.")]
     publish: Annotated[PublishConfig, Doc("The published folder.")]
@@ -68,6 +66,7 @@ STAGE_SECTIONS: dict[str, tuple[str, ...]] = {
         "objective",
         "selection",
         "train",
+        "verl",
         "tracking",
         "runtime",
     ),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gmts.config.schema import RuntimeConfig
+from gmts.trainers.config import RuntimeConfig
 
 
 @contextmanager

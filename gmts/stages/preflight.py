@@ -41,3 +41,16 @@ def check_own_functions(params: Params, root: Path) -> None:
                 load_function(key, path, num_arguments)
             finally:
                 sys.path.remove(str(root))
+
+
+def check_backend(params: Params) -> None:
+    """Refuse a backend that this version can plan but not run.
+
+    Raises:
+        ConfigError: If train.backend is not standalone.
+    """
+    if params.train.backend != "standalone":
+        raise ConfigError(
+            f"train.backend must be standalone to run, got {params.train.backend}: this version "
+            "maps and checks the experiment for verl (`gmts run --dry-run`) but cannot start it"
+        )

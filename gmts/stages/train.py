@@ -13,6 +13,7 @@ from gmts.config import SCHEMA_VERSION, STAGE_SECTIONS, ConfigError, Params, par
 from gmts.config.checks import ignored_switches
 from gmts.files import new_folder, write_json
 from gmts.stages.determinism import deterministic
+from gmts.stages.preflight import check_backend
 from gmts.stages.workspace import StageResult, Workspace, stage_run
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def train(params: Params, workspace: Workspace, watcher: StepWatcher | None = No
             logger.warning(
                 "selection.score none trains every token; ignored: %s", ", ".join(ignored)
             )
+        check_backend(params)
         check_trackers(params.tracking)
         _check_writable(workspace)
         parts = _identity(params, workspace)

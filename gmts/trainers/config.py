@@ -1,4 +1,4 @@
-"""Parameters of training (`train:`, `tracking:` and `warmstart:` in params.yaml)."""
+"""Parameters of training: `train:`, `verl:`, `tracking:`, `warmstart:` and `runtime:`."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -7,6 +7,8 @@ from annotated_types import Ge, Gt, Le, Lt
 from typing_extensions import Doc
 
 InformativeOn = Literal["verdict", "grade"]
+HydraScalar = bool | int | float | str | None
+HydraValue = HydraScalar | list[HydraScalar]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +52,13 @@ class DynamicSamplingConfig:
 class TrainConfig:
     """The training loop."""
 
-    backend: Annotated[Literal["standalone"], Doc("Trainer that runs the experiment.")]
+    backend: Annotated[
+        Literal["standalone", "verl"],
+        Doc(
+            "Trainer that runs the experiment. standalone: one process; verl: many GPUs and nodes, "
+            "see the section verl."
+        ),
+    ]
     steps: Annotated[int, Ge(1), Doc("Rollout batches to train on.")]
     questions_per_batch: Annotated[int, Ge(1), Doc("Questions per rollout batch.")]
     questions_per_mini_batch: Annotated[
@@ -70,6 +78,73 @@ class TrainConfig:
     checkpoints_kept: Annotated[int, Ge(1), Doc("Newest resumable checkpoints kept.")]
     dump_every: Annotated[int, Ge(0), Doc("Steps between dumps of rollouts; 0: none.")]
     dump_max_responses: Annotated[int, Ge(1), Doc("Responses per dump.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerlConfig:
+    """What verl needs beyond the settings that both trainers share; read by backend verl only.
+
+    Nothing here changes what is computed, rounding aside.
+    """
+
+    nodes: Annotated[int, Ge(1), Doc("Machines.")]
+    ranks_per_node: Annotated[
+        int, Ge(1), Doc("GPUs per machine, one rank each; with runtime.device cpu: processes.")
+    ]
+    ray_address: Annotated[
+        str | None,
+        Doc("Ray cluster to join, host:port; null: RAY_ADDRESS if set, else an own local one."),
+    ]
+    rollout_engine: Annotated[
+        Literal["transformers", "vllm"],
+        Doc("transformers: our sampler, on CPU or GPU; vllm: needs constraints/gpu.txt."),
+    ]
+    tensor_parallel: Annotated[
+        int, Ge(1), Doc("GPUs that share one copy of the rollout engine; divides ranks_per_node.")
+    ]
+    gpu_memory_share: Annotated[
+        float, Gt(0), Lt(1), Doc("Share of a GPU's memory that the rollout engine may take.")
+    ]
+    micro_batch_size: Annotated[
+        int | None,
+        Ge(1),
+        Doc(
+            "Responses per rank and pass; null: as many as have train.micro_batch_tokens tokens "
+            "in all."
+        ),
+    ]
+    log_prob_micro_batch_tokens: Annotated[
+        int,
+        Ge(1),
+        Doc(
+            "Tokens per rank and pass without gradients (old and reference log-probs), when "
+            "micro_batch_size is null."
+        ),
+    ]
+    weights_dtype: Annotated[
+        Literal["float32", "bfloat16"],
+        Doc(
+            "Dtype of the weights that AdamW updates, its moments included; passes use model.dtype."
+        ),
+    ]
+    attention: Annotated[
+        Literal["sdpa", "flash_attention_2"],
+        Doc("flash_attention_2 also removes padding; its package is not in constraints/gpu.txt."),
+    ]
+    gradient_checkpointing: Annotated[bool, Doc("Recompute activations in the backward pass.")]
+    offload_weights: Annotated[
+        bool, Doc("Keep weights and gradients in CPU memory while responses are sampled.")
+    ]
+    offload_optimizer: Annotated[
+        bool, Doc("Keep AdamW's moments in CPU memory while responses are sampled.")
+    ]
+    overrides: Annotated[
+        dict[str, HydraValue],
+        Doc(
+            "Further settings of verl, by their Hydra names; +name adds one. Not those that our "
+            "own keys set."
+        ),
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,3 +176,18 @@ class WarmstartConfig:
     noisy_steps: Annotated[int, Ge(0), Doc("Then steps on solutions with slips.")]
     slip_probability: Annotated[float, Ge(0), Le(1), Doc("Chance that a solution step slips.")]
     lr: Annotated[float, Gt(0), Doc("Peak learning rate.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeConfig:
+    """The machine."""
+
+    device: Annotated[Literal["cpu", "cuda"], Doc("Where tensors live.")]
+    threads: Annotated[int, Ge(1), Doc("CPU threads of one process.")]
+    train_python: Annotated[
+        str | None,
+        Doc(
+            "Python that runs verl, of the environment in docs/gpu.md; null: GMTS_TRAIN_PYTHON if "
+            "set, else this one."
+        ),
+    ]

@@ -1,1 +1,1 @@
-"""verl as a backend: its trainer and engine, our selection and loss."""
+"""The verl backend: everything that names verl, Ray or Hydra; our selection and loss in it."""

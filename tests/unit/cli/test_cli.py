@@ -48,6 +48,11 @@ def test_help_names_every_command(clone):
             "selection.custom must name a function of math, got 'math:tau'",
         ),
         (["config", "use", "smoke", "nowhere.x=1"], "there is no section nowhere"),
+        (["config", "use", "smoke", "papr"], "preset must be one of"),
+        (
+            ["run", "train.backend=verl"],
+            "tracking.dvclive must be false with train.backend verl, got true",
+        ),
         (["config", "set", "selection.ration=1"], "did you mean selection.ratio?"),
         (["runs", "show", "nothing"], "run must be one of (none yet), got 'nothing'"),
         (["generate", "2 + 2", "--model", "nowhere"], "nowhere"),

@@ -98,3 +98,38 @@ def test_an_incomplete_tree_is_refused(repository):
     del tree["selection"]["ratio"]
     with pytest.raises(ConfigError, match=r"selection\.ratio"):
         render_tree(repository, tree)
+
+
+def write_config(clone, name, text):
+    (clone / "configs" / f"{name}.yaml").write_text(text, encoding="utf-8")
+
+
+def test_of_two_presets_the_right_one_wins_and_together_they_name_the_run(clone):
+    write_config(clone, "one", "# One.\nname: mine\nselection:\n  ratio: 0.1\n  side: bottom\n")
+    write_config(clone, "two", "# Two.\nselection:\n  ratio: 0.3\n")
+    write_params(clone, render_preset(clone, "one+two"))
+    params = load_params(clone / "params.yaml")
+    assert (params.selection.ratio, params.selection.side) == (0.3, "bottom")
+    assert (params.preset, params.name) == ("one+two", "one-two")
+    assert changed_keys(clone, read_yaml(clone / "params.yaml")) == []
+
+
+def test_a_preset_extends_others_and_changes_what_they_say(clone):
+    write_config(clone, "below", "# Below.\nseed: 5\nselection:\n  ratio: 0.1\n")
+    write_config(clone, "above", "# Above.\nextends: [below]\nselection:\n  ratio: 0.4\n")
+    params = parse_params(parse_yaml(render_preset(clone, "above")))
+    assert (params.seed, params.selection.ratio, params.preset) == (5, 0.4, "above")
+
+
+def test_a_preset_that_extends_itself_is_refused(clone):
+    write_config(clone, "a", "extends: [b]\n")
+    write_config(clone, "b", "extends: [a]\n")
+    with pytest.raises(ConfigError, match=r"extends must not lead back to a"):
+        render_preset(clone, "a")
+
+
+def test_options_that_a_preset_replaces_as_a_whole_are_not_shown_as_changed(clone):
+    write_params(clone, render_preset(clone, "smollm2"))
+    tree = read_yaml(clone / "params.yaml")
+    assert changed_keys(clone, tree) == []
+    assert origins(clone, tree)["data.task_options.min_terms"] == "preset smollm2"
