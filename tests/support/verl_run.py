@@ -9,8 +9,8 @@ from gmts.models.folder import save_model
 from gmts.models.template import PromptTemplate
 from gmts.trainers.config import TrackingConfig
 from gmts.trainers.verl.launch import Launch
-from gmts.trainers.verl.options import VerlOptions, to_overrides
-from gmts.trainers.verl.questions import REWARD_FUNCTION, write_questions
+from gmts.trainers.verl.options import REWARD_FUNCTION, VerlOptions, to_overrides
+from gmts.trainers.verl.questions import write_questions
 from tests.support.core import objective, selection
 from tests.support.tiny_run import tiny_model, tiny_rows, tiny_tokenizer
 

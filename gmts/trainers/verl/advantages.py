@@ -12,9 +12,7 @@ from torch import Tensor
 from verl.trainer.ppo.core_algos import register_adv_est
 
 from gmts.objective.advantage import group_advantages
-
-ESTIMATORS = {1: "gmts_group", 0: "gmts_group_population"}
-"""By objective.std_ddof."""
+from gmts.trainers.verl.options import ESTIMATORS
 
 
 def _estimate(

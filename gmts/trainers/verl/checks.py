@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gmts.trainers.verl.advantages import ESTIMATORS
-from gmts.trainers.verl.options import VerlOptions
+from gmts.trainers.verl.options import ESTIMATORS, VerlOptions
 
 Rule = tuple[Callable[[Any, VerlOptions], bool], str]
 

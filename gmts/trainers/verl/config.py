@@ -69,12 +69,6 @@ REFUSALS: tuple[Refusal, ...] = (
         reason="verl renders prompts with the tokenizer's chat template only",
     ),
     Refusal(
-        key="objective.std_ddof",
-        applies=lambda e: e.objective.std_ddof != 1,
-        rule=_says("1"),
-        reason="verl divides by the sample deviation",
-    ),
-    Refusal(
         key="objective.overlong_filter",
         applies=lambda e: e.objective.overlong_filter,
         rule=_says("false"),
@@ -154,12 +148,6 @@ REFUSALS: tuple[Refusal, ...] = (
         applies=lambda e: e.runtime.device == "cpu" and e.verl.attention != "sdpa",
         rule=_says("sdpa with runtime.device cpu"),
         reason="flash attention needs a GPU",
-    ),
-    Refusal(
-        key="tracking.dvclive",
-        applies=lambda e: e.tracking.dvclive,
-        rule=_says("false"),
-        reason="verl has no DVCLive logger",
     ),
 )
 

@@ -15,6 +15,12 @@ from gmts.trainers.update.plan import PlanSettings
 
 NODE = "actor_rollout_ref.gmts"
 
+ESTIMATORS = {1: "gmts_group", 0: "gmts_group_population"}
+"""algorithm.adv_estimator by objective.std_ddof."""
+
+REWARD_FUNCTION = ("pkg://gmts.trainers.verl.questions", "judge")
+"""reward.custom_reward_function.{path,name}."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerlOptions:
@@ -46,6 +52,13 @@ class VerlOptions:
             max_response_tokens=self.max_response_tokens,
             custom_score=custom,
         )
+
+
+def shared_keys() -> list[str]:
+    """Return the dotted keys that params.yaml and the options share."""
+    sections = {"objective": ObjectiveConfig, "selection": SelectionConfig}
+    keys = [f"{name}.{key}" for name, kind in sections.items() for key in kind.__dataclass_fields__]
+    return ["seed", *keys]
 
 
 def to_overrides(options: VerlOptions) -> list[str]:

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
+from pydantic import TypeAdapter
 
 from gmts.data.rows import Row
 from gmts.rewards.config import RewardsConfig
 from gmts.rewards.scorer import Scorer, make_scorer
-
-REWARD_FUNCTION = ("pkg://gmts.trainers.verl.questions", "judge")
-"""reward.custom_reward_function.{path,name}."""
 
 
 def write_questions(path: Path, rows: Sequence[Row]) -> None:
@@ -40,7 +38,8 @@ def judge(
     solution_str: str,
     ground_truth: str,
     extra_info: Mapping[str, Any],
-    **rewards: Any,
+    *,
+    rewards: str,
 ) -> dict[str, Any]:
     """Return {"score", "acc"} of a response: its reward, and 1.0 if the verdict is right.
 
@@ -49,14 +48,14 @@ def judge(
         solution_str: The response.
         ground_truth: The answer.
         extra_info: `id` and `meta` as `write_questions` wrote them.
-        rewards: The fields of `RewardsConfig`, from reward.custom_reward_function.reward_kwargs.
+        rewards: `RewardsConfig` as JSON, from reward.custom_reward_function.reward_kwargs.
 
     Raises:
         RewardError: If an own scorer returns what is no verdict.
-        ValueError: If the fields do not name a scorer.
+        ValueError: If `rewards` is no such section, or names an own scorer that is not there.
     """
     del data_source
-    scorer = _scorer(**rewards)
+    scorer = _scorer(rewards)
     try:
         verdict = scorer(solution_str, ground_truth, json.loads(extra_info["meta"]))
     except BaseException as error:
@@ -66,5 +65,5 @@ def judge(
 
 
 @functools.cache
-def _scorer(**rewards: Any) -> Scorer:
-    return make_scorer(RewardsConfig(**rewards))
+def _scorer(rewards: str) -> Scorer:
+    return make_scorer(TypeAdapter(RewardsConfig).validate_json(rewards))

@@ -3,7 +3,7 @@ import pytest
 from gmts.config import ConfigError
 from tests.support.sections import params
 
-VERL = {"train__backend": "verl", "tracking__dvclive": False}
+VERL = {"train__backend": "verl"}
 # base.yaml: prompts of 64 and responses of 48 tokens, 8 x 16 responses per mini-batch.
 
 
@@ -15,7 +15,6 @@ def test_the_small_experiment_is_one_that_verl_takes():
     ("changes", "message"),
     [
         ({"model__template": "plain"}, "model.template must be tokenizer with train.backend verl"),
-        ({"objective__std_ddof": 0}, "objective.std_ddof must be 1 with train.backend verl, got 0"),
         (
             {"objective__overlong_filter": True},
             "objective.overlong_filter must be false with train.backend verl, got true",
@@ -51,7 +50,6 @@ def test_the_small_experiment_is_one_that_verl_takes():
             {"verl__attention": "flash_attention_2"},
             "verl.attention must be sdpa with runtime.device cpu",
         ),
-        ({"tracking__dvclive": True}, "tracking.dvclive must be false with train.backend verl"),
     ],
 )
 def test_what_verl_cannot_do_is_refused_by_name_and_only_there(changes, message):
@@ -68,5 +66,5 @@ def test_a_fixed_micro_batch_size_needs_no_room_for_the_longest_response():
 
 def test_all_that_verl_does_not_take_is_named_at_once():
     with pytest.raises(ConfigError) as caught:
-        params(**VERL, objective__std_ddof=0, model__template="plain")
+        params(**VERL, selection__scope="micro_batch", model__template="plain")
     assert len(str(caught.value).splitlines()) == 2
