@@ -71,4 +71,4 @@ def list_presets(root: Root = Path()) -> None:
     folder = clone_root(root)
     for name in preset_names(folder):
         lines = (folder / "configs" / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
-        typer.echo(f"{name:16} {lines[0].removeprefix('# ') if lines else ''}")
+        typer.echo(f"{name:20} {lines[0].removeprefix('# ') if lines else ''}")
