@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from gmts.cli import config_commands, orchestration_commands, run_commands
+from gmts.cli.dry_run import print_plan
 from gmts.cli.pipeline import BAD_INPUT, run_pipeline
 from gmts.cli.workplace import clone_root
 
@@ -44,13 +45,27 @@ Preset = Annotated[
 
 
 @app.command()
-def run(overrides: Overrides = None, preset: Preset = None, root: Root = Path()) -> None:
+def run(
+    overrides: Overrides = None,
+    preset: Preset = None,
+    root: Root = Path(),
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Plan and check; write and run nothing.")
+    ] = False,
+    gpu_memory: Annotated[
+        float,
+        typer.Option("--gpu-memory", min=1.0, help="GiB of one GPU, for the check of --dry-run."),
+    ] = 79.0,
+) -> None:
     """Run every stage that is due, and print what was learned.
 
     Without --preset the experiment is the one in params.yaml. Changes are written to params.yaml
     first, and shown.
     """
-    run_pipeline(clone_root(root), preset, overrides or [], until=None)
+    if dry_run:
+        print_plan(clone_root(root), preset, overrides or [], gpu_memory_gib=gpu_memory)
+    else:
+        run_pipeline(clone_root(root), preset, overrides or [], until=None)
 
 
 @app.command()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-from gmts.config import STAGE_SECTIONS, parse_params
+from gmts.config import STAGE_SECTIONS, Params, parse_params
 from gmts.config.load import parse_yaml
 from gmts.config.presets import change, changed_keys, render_preset, write_params
 from gmts.files import read_json
@@ -31,13 +31,9 @@ def run_pipeline(
         ConfigError: If the experiment is not valid; nothing has been written or started then.
         typer.Exit: If a stage failed, with its exit code.
     """
-    text = render_preset(root, preset, overrides) if preset else change(root, overrides)
-    tree = parse_yaml(text)
-    changed_keys(root, tree)  # refuses a preset that is not there
-    experiment = parse_params(tree)
-    check_backend(experiment)
-    check_model_folder(experiment, root)
-    check_own_functions(experiment, root)
+    text, params = read_experiment(root, preset, overrides)
+    check_backend(params)
+    check_model_folder(params, root)
     difference = write_params(root, text)
     if difference:
         typer.echo(difference)
@@ -59,6 +55,20 @@ def run_pipeline(
         typer.echo(render_summary(summary))
         if due:
             _print_overhead(root, start_time=time.time() - seconds, seconds=seconds)
+
+
+def read_experiment(root: Path, preset: str | None, overrides: Sequence[str]) -> tuple[str, Params]:
+    """Return the experiment that a command names, as the text of params.yaml and parsed.
+
+    Raises:
+        ConfigError: If it is not valid, or an own function cannot be used.
+    """
+    text = render_preset(root, preset, overrides) if preset else change(root, overrides)
+    tree = parse_yaml(text)
+    changed_keys(root, tree)  # refuses a preset that is not there
+    params = parse_params(tree)
+    check_own_functions(params, root)
+    return text, params
 
 
 def environment() -> dict[str, str]:

@@ -14,6 +14,8 @@ from gmts.files import file_sha256, read_json, text_sha256
 
 MANIFEST = "manifest.json"
 MANIFEST_VERSION = 1
+TOKENIZER_DIR = "tokenizer"
+"""Where prepare leaves the tokenizer that it builds when there is no model."""
 
 
 def split_file(folder: Path, split: Split) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gmts.data.config import DataConfig
-from gmts.data.manifest import MANIFEST, build_manifest, split_file
+from gmts.data.manifest import MANIFEST, TOKENIZER_DIR, build_manifest, split_file
 from gmts.data.questions import SPLITS
 from gmts.data.rows import Message, write_rows
 from gmts.data.solutions import worked_solution
@@ -20,7 +20,6 @@ from gmts.models.folder import check_folder, load_tokenizer
 from gmts.models.identity import settings_sha256
 from gmts.models.template import PromptTemplate
 
-TOKENIZER_DIR = "tokenizer"
 CONTAMINATION = "contamination.json"
 
 _TOKENIZER_ROWS = 2000

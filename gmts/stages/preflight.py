@@ -43,14 +43,21 @@ def check_own_functions(params: Params, root: Path) -> None:
                 sys.path.remove(str(root))
 
 
+def backend_gap(params: Params) -> str | None:
+    """Return why this version cannot run the experiment's backend; None if it can."""
+    if params.train.backend == "standalone":
+        return None
+    return (
+        f"train.backend must be standalone to run, got {params.train.backend}: this version maps "
+        "and checks an experiment for verl but cannot start it"
+    )
+
+
 def check_backend(params: Params) -> None:
     """Refuse a backend that this version can plan but not run.
 
     Raises:
-        ConfigError: If train.backend is not standalone.
+        ConfigError: If there is such a gap.
     """
-    if params.train.backend != "standalone":
-        raise ConfigError(
-            f"train.backend must be standalone to run, got {params.train.backend}: this version "
-            "maps and checks the experiment for verl (`gmts run --dry-run`) but cannot start it"
-        )
+    if gap := backend_gap(params):
+        raise ConfigError(f"{gap}; see `gmts run --dry-run`")

@@ -30,8 +30,7 @@ def warmstart(params: Params, workspace: Workspace) -> StageResult:
 def _build(params: Params, workspace: Workspace, folder: Path) -> float:
     import torch
 
-    from gmts.data.manifest import check_split
-    from gmts.data.prepare import TOKENIZER_DIR
+    from gmts.data.manifest import TOKENIZER_DIR, check_split
     from gmts.data.rows import read_rows
     from gmts.models.folder import load_tokenizer, save_model
     from gmts.models.identity import settings_sha256

@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge
 from pydantic import TypeAdapter, ValidationError
@@ -11,7 +11,9 @@ from pydantic import TypeAdapter, ValidationError
 from gmts.imports import load_function
 from gmts.objective.config import ObjectiveConfig
 from gmts.selection.config import SelectionConfig
-from gmts.trainers.update.plan import PlanSettings
+
+if TYPE_CHECKING:
+    from gmts.trainers.update.plan import PlanSettings
 
 NODE = "actor_rollout_ref.gmts"
 
@@ -36,12 +38,14 @@ class VerlOptions:
     dump_dir: str | None
     """Where every rank writes what it selected from at each optimizer step; None: nowhere."""
 
-    def settings(self) -> PlanSettings:
+    def settings(self) -> "PlanSettings":
         """Return the settings of a step, an own score imported and checked.
 
         Raises:
             ValueError: If selection.custom cannot be imported or called.
         """
+        from gmts.trainers.update.plan import PlanSettings  # noqa: PLC0415  (loads torch)
+
         custom = None
         if self.selection.score == "custom":
             custom = load_function("selection.custom", str(self.selection.custom), 2)
@@ -56,9 +60,9 @@ class VerlOptions:
 
 def shared_keys() -> list[str]:
     """Return the dotted keys that params.yaml and the options share."""
-    sections = {"objective": ObjectiveConfig, "selection": SelectionConfig}
-    keys = [f"{name}.{key}" for name, kind in sections.items() for key in kind.__dataclass_fields__]
-    return ["seed", *keys]
+    objective = [f"objective.{field.name}" for field in fields(ObjectiveConfig)]
+    selection = [f"selection.{field.name}" for field in fields(SelectionConfig)]
+    return ["seed", *objective, *selection]
 
 
 def to_overrides(options: VerlOptions) -> list[str]:
