@@ -101,10 +101,10 @@ def _strict(node: Mapping[str, Any]) -> Mapping[str, Any]:
         "objective": ObjectiveConfig.__dataclass_fields__,
         "selection": SelectionConfig.__dataclass_fields__,
     }
-    for name, fields in known.items():
+    for name, names in known.items():
         part = node if not name else node.get(name, {})
         for key in part:
-            if key not in fields:
+            if key not in names:
                 place = f"{NODE}.{name}.{key}" if name else f"{NODE}.{key}"
-                raise ValueError(f"{place} must be one of {', '.join(fields)}, got {key!r}")
+                raise ValueError(f"{place} must be one of {', '.join(names)}, got {key!r}")
     return node
