@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from gmts.cli import config_commands, orchestration_commands, run_commands
+from gmts.cli import config_commands, orchestration_commands, run_commands, score_commands
 from gmts.cli.dry_run import print_plan
 from gmts.cli.pipeline import BAD_INPUT, run_pipeline
 from gmts.cli.workplace import clone_root
@@ -26,6 +26,7 @@ app.add_typer(
     config_commands.app, name="config", help="Look at the experiment or start from a preset."
 )
 app.add_typer(run_commands.app, name="runs", help="List, show, restore or delete finished runs.")
+app.command()(score_commands.score)
 for command in orchestration_commands.COMMANDS:
     app.command()(command)
 

@@ -87,7 +87,7 @@ class RewardPool:
         self._finalizer()
 
     def score_all(
-        self, jobs: Sequence[Job], on_verdict: Callable[[], None] = lambda: None
+        self, jobs: Sequence[Job], on_verdict: Callable[[], object] = lambda: None
     ) -> list[Verdict]:
         """Return the verdicts of `jobs`, in their order.
 
@@ -129,7 +129,7 @@ class _Round:
     """One call of score_all."""
 
     def __init__(
-        self, pool: RewardPool, jobs: Sequence[Job], on_verdict: Callable[[], None]
+        self, pool: RewardPool, jobs: Sequence[Job], on_verdict: Callable[[], object]
     ) -> None:
         self._pool = pool
         self._jobs = jobs

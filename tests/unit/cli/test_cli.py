@@ -29,6 +29,7 @@ def test_help_names_every_command(clone):
     assert done.returncode == 0
     for command in (
         "run", "config", "prepare", "train", "evaluate", "publish", "generate", "runs", "clean",
+        "score",
     ):  # fmt: skip
         assert command in done.stdout
 
