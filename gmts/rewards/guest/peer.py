@@ -25,6 +25,7 @@ class Peer:
         self._wire = wire
         self._handlers = handlers
         self._lock = threading.RLock()
+        self.stopped = False
         self.broken: str | None = None
         """Why the conversation ended; nothing that happens afterwards counts."""
 
@@ -54,8 +55,8 @@ class Peer:
         raise self._rebuild(values_in)
 
     def serve_forever(self) -> None:
-        """Serve requests until the other side goes away."""
-        while True:
+        """Serve requests until the other side goes away, or a handler sets `stopped`."""
+        while not self.stopped:
             try:
                 message = self._channel.receive()
                 values = self._wire.load(message)

@@ -33,6 +33,7 @@ class SolutionSide:
         self._descriptor = descriptor
         self._module = types.ModuleType("solution")
         self._output = Output()
+        self._program: str | None = None
         self._wire = Wire(1, self._export, self._adopt)
         handlers: dict[str, Callable[..., Any]] = {
             "script": self._script,
@@ -53,6 +54,8 @@ class SolutionSide:
     def serve(self) -> None:
         """Serve until the other side goes away; the solution may have left threads behind."""
         self._peer.serve_forever()
+        if self._program is not None:
+            run_script(self._descriptor, self._program)
         os._exit(0)
 
     def _with_output(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -75,7 +78,9 @@ class SolutionSide:
             self._peer.request("print", text)
 
     def _script(self, source: str) -> None:
-        run_script(self._descriptor, source)
+        """Stop serving: a program owns its process, how it ends included."""
+        self._program = source
+        self._peer.stopped = True
 
     def _load(self, source: str) -> None:
         sys.modules["solution"] = self._module

@@ -65,7 +65,6 @@ class Wire:
     def dump(self, op: str, values: list[Any]) -> Message:
         """Return the message of `op` with `values`, and with what has changed since the last."""
         self._new_shared, self._new_objects = [], []
-        released = self._release() if self._parity == 0 else []
         nodes = [self.encode(value) for value in values]
         updates = [
             [key, self._content(shared)]
@@ -85,7 +84,8 @@ class Wire:
             "objects": self._new_objects,
             "definitions": definitions,
             "updates": updates,
-            "released": released,
+            # After the updates: what was changed and let go is still the other side's.
+            "released": self._release() if self._parity == 0 else [],
         }
 
     def load(self, message: Message) -> list[Any]:
@@ -95,8 +95,6 @@ class Wire:
             LiteralError: If the message is not as `dump` makes it.
         """
         try:
-            for key in message["released"]:
-                self._forget(key)
             for key, *description in message["objects"]:
                 self._check_foreign(key)
                 self._adopted[key] = self._adopt(key, description)
@@ -109,7 +107,10 @@ class Wire:
                 self._fill(self._shared[key], content)
             for key, content in message["updates"]:
                 self._fill(self._shared[key], content)
-            return [self.decode(node) for node in message["values"]]
+            values = [self.decode(node) for node in message["values"]]
+            for key in message["released"]:
+                self._forget(key)
+            return values
         except (LookupError, TypeError, ValueError, RecursionError) as error:
             raise LiteralError(f"a malformed message: {error!r}"[:200]) from error
 
