@@ -32,9 +32,9 @@ LINES = "\n".join(json.dumps(row) for row in ROWS)
         ("a.txt", LINES),
         ("a.json", LINES),
         ("a.json", "  \n" + json.dumps(ROWS)),
-        ("a.json.gz", gzip.compress(LINES.encode())),
-        ("a.jsonl.gz", gzip.compress(LINES.encode())),
-        ("a.json.gz", gzip.compress(json.dumps(ROWS).encode())),
+        ("a.json.gz", gzip.compress(LINES.encode(), mtime=0)),
+        ("a.jsonl.gz", gzip.compress(LINES.encode(), mtime=0)),
+        ("a.json.gz", gzip.compress(json.dumps(ROWS).encode(), mtime=0)),
     ],
 )
 def test_rows_are_the_same_from_every_kind_of_file_and_numbered_from_1(tmp_path, name, content):
@@ -75,7 +75,7 @@ def test_a_broken_line_is_refused_by_name_or_skipped_and_listed(tmp_path, line, 
         ("a.jsonl", None, r"data\.files\.train must name a file, got .*a\.jsonl: there is none"),
         ("a.parquet", b"PAR1", r"data\.files\.train: .*a\.parquet cannot be read"),
         ("a.jsonl.gz", b"nothing", r"data\.files\.train: .*a\.jsonl\.gz cannot be read"),
-        ("a.jsonl.gz", gzip.compress(b"{}" * 999)[:-9], r"a\.jsonl\.gz cannot be read"),
+        ("a.jsonl.gz", gzip.compress(b"{}" * 999, mtime=0)[:-9], r"a\.jsonl\.gz cannot be read"),
         ("a.json", b'[{"a": 1}', r"a\.json is not valid JSON"),
     ],
 )
