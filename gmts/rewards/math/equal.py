@@ -9,6 +9,7 @@ from sympy.core.function import AppliedUndef
 
 from gmts.rewards.math.expression import parse_expression
 from gmts.rewards.math.lexer import UnreadableError
+from gmts.rewards.math.normalise import plain_words
 from gmts.rewards.math.numeric import equal, factor_between
 from gmts.rewards.math.read_regions import as_region
 from gmts.rewards.math.read_relations import spread_label
@@ -233,6 +234,8 @@ def _one_words(gold: Value, other: Value, rel_tol: float) -> bool:
     assert isinstance(words, Words)
     if not isinstance(plain, Quantity):
         return False
+    if words.text == plain_words(plain.source):
+        return True
     letters = _option(words.text), _option(plain.source.strip())
     if letters[0] is not None and letters[0] == letters[1]:
         return True

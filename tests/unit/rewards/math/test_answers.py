@@ -6,6 +6,7 @@ from gmts.rewards.math.judge import judge_math
 from gmts.rewards.verdict import RewardError
 
 SAME = [
+    ("even 710", r"\text{Even 710}"),
     (r"\frac{-3}{5}", r"-\frac35"),
     (r"0.6", r"\frac35"),
     (r"137 \frac{1}{2}", r"137.5"),
