@@ -142,18 +142,9 @@ class _Parser(Cursor):
                 return value
 
     def _raised(self, base: Expr) -> Expr:
-        if self._is_degree():
+        if self.takes_degree():
             return base * _DEGREE
         return power(base, self._script())
-
-    def _is_degree(self) -> bool:
-        """Take a degree sign, if one follows ^."""
-        for shape in (("circ",), ("{", "circ", "}")):
-            texts = tuple(t.text for t in self.tokens[self.place : self.place + len(shape)])
-            if texts == shape:
-                self.place += len(shape)
-                return True
-        return False
 
     def _script(self) -> Expr:
         """An exponent: a group, or one signed factor."""
@@ -205,7 +196,7 @@ class _Parser(Cursor):
 
     def _number(self, text: str) -> Expr:
         if self.sees("_"):
-            return in_base(text, number_base(self._subscript()))
+            return in_base(text, number_base(self.subscript()))
         value = rational(exact_number(text))
         return value + self._mixed() if text.isdecimal() else value
 
@@ -222,39 +213,17 @@ class _Parser(Cursor):
                 return Rational(int(shape[1][0]), int(shape[1][1]) or 1)
         return Integer(0)
 
-    def _subscript(self) -> str:
-        """Take _ and what stands below the line; return it without braces."""
-        self.expect("_")
-        return self.raw_group()
-
     def _symbol(self, name: str) -> Expr:
         """A symbol with its subscript and primes, a constant, or a function of what follows."""
         full = name
         if self.sees("_"):
-            full += f"_{self._subscript()}"
-        full += self._primes()
+            full += f"_{self.subscript()}"
+        full += self.primes()
         if full in LETTERS:
             return LETTERS[full]
         if self.sees("(") and (name in FUNCTION_LETTERS or self._lone_argument()):
             return Function(full)(*self._list_of_arguments())
         return Symbol(full)
-
-    def _primes(self) -> str:
-        count = 0
-        while True:
-            rest = [t.text for t in self.tokens[self.place : self.place + 3]]
-            if rest[:1] == ["'"]:
-                self.place, count = self.place + 1, count + 1
-            elif rest[:2] == ["^", "prime"]:
-                self.place, count = self.place + 2, count + 1
-            elif rest == ["^", "{", "prime"]:
-                self.place += 2
-                while self.sees("command", "prime"):
-                    self.take()
-                    count += 1
-                self.expect("}")
-            else:
-                return "'" * count
 
     def _lone_argument(self) -> bool:
         """Whether a lone number or letter in parentheses follows, as in I(0) or u(t)."""

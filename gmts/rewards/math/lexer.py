@@ -131,3 +131,35 @@ class Cursor:
                 parts.append(token.text)
             if depth == 0:
                 return "".join(parts)
+
+    def takes_degree(self) -> bool:
+        """Take a degree sign, if one follows ^."""
+        for shape in (("circ",), ("{", "circ", "}")):
+            texts = tuple(t.text for t in self.tokens[self.place : self.place + len(shape)])
+            if texts == shape:
+                self.place += len(shape)
+                return True
+        return False
+
+    def subscript(self) -> str:
+        """Take _ and what stands below the line; return it without braces."""
+        self.expect("_")
+        return self.raw_group()
+
+    def primes(self) -> str:
+        r"""Take primes, written ' or ^{\prime}, and return as many '."""
+        count = 0
+        while True:
+            rest = [t.text for t in self.tokens[self.place : self.place + 3]]
+            if rest[:1] == ["'"]:
+                self.place, count = self.place + 1, count + 1
+            elif rest[:2] == ["^", "prime"]:
+                self.place, count = self.place + 2, count + 1
+            elif rest == ["^", "{", "prime"]:
+                self.place += 2
+                while self.sees("command", "prime"):
+                    self.take()
+                    count += 1
+                self.expect("}")
+            else:
+                return "'" * count
