@@ -5,15 +5,18 @@ VENV ?= .venv
 BIN := $(abspath $(VENV))/bin
 STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
+GPU_PYTHON ?= $(shell command -v python3.11)
+GPU_VENV ?= .venv-gpu
+GPU_STAMP := $(GPU_VENV)/.installed
 export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-smollm2 test test-slow check format docs mutants bench clean
+.PHONY: help install install-gpu gpu-constraints demo demo-smollm2 test test-slow check format docs mutants bench clean
 
 help: ## Show the targets.
-	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 
 install: $(DEV_STAMP) ## Create the virtual environment with everything pinned.
 
@@ -30,6 +33,25 @@ $(STAMP): pyproject.toml constraints/cpu.txt
 $(DEV_STAMP): $(STAMP)
 	@$(BIN)/pip install --quiet -c constraints/cpu.txt -e '.[train,eval,smoke,verl,dev]' 2> >(grep -v '^WARNING: Location' >&2)
 	@touch $@
+
+install-gpu: $(GPU_STAMP) ## Create the environment for GPUs (verl, vLLM), see docs/gpu.md.
+
+# Fully pinned and without resolving: a resolver that fails walks back through gigabytes of CUDA.
+$(GPU_STAMP): pyproject.toml constraints/gpu.txt
+	@test "$$(uname -sm)" = "Linux x86_64" || { echo "constraints/gpu.txt is for Linux x86-64, got $$(uname -sm)" >&2; exit 2; }
+	@test -n "$(GPU_PYTHON)" || { echo "constraints/gpu.txt is for Python 3.11; set GPU_PYTHON=..." >&2; exit 2; }
+	@"$(GPU_PYTHON)" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
+		{ echo "constraints/gpu.txt is for Python 3.11, got $$("$(GPU_PYTHON)" --version 2>&1); set GPU_PYTHON=..." >&2; exit 2; }
+	@echo "Setting up $(GPU_VENV) (many gigabytes of CUDA libraries the first time) ..."
+	@test -x $(GPU_VENV)/bin/python || "$(GPU_PYTHON)" -m venv $(GPU_VENV)
+	@$(GPU_VENV)/bin/pip install --no-deps -r constraints/gpu.txt
+	@$(GPU_VENV)/bin/pip install --no-deps -e .
+	@touch $@
+
+gpu-constraints: ## Resolve constraints/gpu.in again (needs uv; reads metadata only).
+	@uv pip compile constraints/gpu.in --python-version 3.11 --python-platform x86_64-manylinux_2_31 \
+		--no-header --no-annotate --quiet | (head -n 1 constraints/gpu.txt; cat) > constraints/gpu.txt.new
+	@mv constraints/gpu.txt.new constraints/gpu.txt
 
 demo: $(STAMP) ## Run the whole pipeline on a small real task on the CPU.
 	@gmts run --preset smoke
