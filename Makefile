@@ -50,8 +50,9 @@ $(GPU_STAMP): pyproject.toml constraints/gpu.txt
 
 gpu-constraints: ## Resolve constraints/gpu.in again (needs uv; reads metadata only).
 	@uv pip compile constraints/gpu.in --python-version 3.11 --python-platform x86_64-manylinux_2_31 \
-		--no-header --no-annotate --quiet | (head -n 1 constraints/gpu.txt; cat) > constraints/gpu.txt.new
-	@mv constraints/gpu.txt.new constraints/gpu.txt
+		--no-header --no-annotate --quiet --output-file constraints/gpu.txt.new > /dev/null
+	@{ head -n 1 constraints/gpu.txt; cat constraints/gpu.txt.new; } > constraints/gpu.txt.head
+	@mv constraints/gpu.txt.head constraints/gpu.txt && rm constraints/gpu.txt.new
 
 demo: $(STAMP) ## Run the whole pipeline on a small real task on the CPU.
 	@gmts run --preset smoke
