@@ -10,7 +10,7 @@ from uuid import UUID
 import httpx
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 
-from gmts.stages.train import StepWatcher
+from gmts.stages.workspace import StepWatcher
 
 logger = logging.getLogger(__name__)
 

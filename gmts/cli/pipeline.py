@@ -14,7 +14,7 @@ from gmts.config.load import parse_yaml
 from gmts.config.presets import change, changed_keys, render_preset, write_params
 from gmts.files import read_json
 from gmts.stages.external import changed_inputs
-from gmts.stages.preflight import check_backend, check_model_folder, check_own_functions
+from gmts.stages.preflight import check_model_folder, check_own_functions
 from gmts.stages.runs import record_run
 from gmts.stages.summary import render_summary
 from gmts.stages.workspace import Workspace
@@ -32,7 +32,6 @@ def run_pipeline(
         typer.Exit: If a stage failed, with its exit code.
     """
     text, params = read_experiment(root, preset, overrides)
-    check_backend(params)
     check_model_folder(params, root)
     difference = write_params(root, text)
     if difference:

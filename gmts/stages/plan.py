@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 from gmts.config import Params
@@ -11,8 +10,8 @@ from gmts.config.checks import ignored_switches
 from gmts.models.shape import ModelShape
 from gmts.stages.findings import Findings
 from gmts.stages.inputs import check_model, check_prompts, check_template
-from gmts.stages.preflight import backend_gap
 from gmts.stages.sizing import check_disk, check_memory, model_load
+from gmts.stages.training.inputs import train_python
 from gmts.stages.workspace import Workspace
 from gmts.trainers.verl.config import Experiment
 from gmts.trainers.verl.mapping import Places, hydra_overrides
@@ -117,7 +116,6 @@ def _rewards(params: Params) -> Findings:
 
 def _verl(params: Params, workspace: Workspace) -> Findings:
     """Let verl compose and validate its own configuration, in a process of its own."""
-    found = Findings(missing=[gap] if (gap := backend_gap(params)) else [])
     path = params.model.path
     places = Places(
         run_name=params.name,
@@ -128,8 +126,8 @@ def _verl(params: Params, workspace: Workspace) -> Findings:
     try:
         overrides = hydra_overrides(Experiment.of(params, params.data.max_prompt_tokens), places)
     except ValueError as error:
-        return found + Findings(problems=[str(error)])
-    python = params.runtime.train_python or os.environ.get("GMTS_TRAIN_PYTHON") or sys.executable
+        return Findings(problems=[str(error)])
+    python = train_python(params)
     command = [python, "-m", "gmts.trainers.verl.validation"]
     try:
         done = subprocess.run(
@@ -144,15 +142,15 @@ def _verl(params: Params, workspace: Workspace) -> Findings:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         problem = f"runtime.train_python must be a Python, got {python}: {error}"
-        return found + Findings(problems=[problem])
+        return Findings(problems=[problem])
     if done.returncode == _REFUSED:
-        return found + Findings(problems=[done.stderr.strip().splitlines()[-1]])
+        return Findings(problems=[done.stderr.strip().splitlines()[-1]])
     if done.returncode:
         cause = (done.stderr.strip().splitlines() or ["no message"])[-1]
         unchecked = f"verl in {python}: its configuration is not checked ({cause})"
-        return found + Findings(missing=[unchecked])
+        return Findings(missing=[unchecked])
     line = ("verl", f"accepts {len(overrides)} settings, says the verl of {python}")
-    return found + Findings(lines=[line])
+    return Findings(lines=[line])
 
 
 def _import_path() -> str:

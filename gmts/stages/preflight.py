@@ -41,23 +41,3 @@ def check_own_functions(params: Params, root: Path) -> None:
                 load_function(key, path, num_arguments)
             finally:
                 sys.path.remove(str(root))
-
-
-def backend_gap(params: Params) -> str | None:
-    """Return why this version cannot run the experiment's backend; None if it can."""
-    if params.train.backend == "standalone":
-        return None
-    return (
-        f"train.backend must be standalone to run, got {params.train.backend}: this version maps "
-        "and checks an experiment for verl but cannot start it"
-    )
-
-
-def check_backend(params: Params) -> None:
-    """Refuse a backend that this version can plan but not run.
-
-    Raises:
-        ConfigError: If there is such a gap.
-    """
-    if gap := backend_gap(params):
-        raise ConfigError(f"{gap}; see `gmts run --dry-run`")

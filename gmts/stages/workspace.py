@@ -3,7 +3,7 @@
 import json
 import resource
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -96,6 +96,10 @@ class Workspace:
                     "e.g. to work/models"
                 )
         return found
+
+
+StepWatcher = Callable[[int, int, str], None]
+"""Takes a step of training, the number of steps and a line for people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

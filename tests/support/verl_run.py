@@ -1,5 +1,8 @@
 """A run of the real verl trainer on the letters task, small enough for two processors."""
 
+import json
+import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -12,6 +15,7 @@ from gmts.trainers.verl.launch import Launch
 from gmts.trainers.verl.options import REWARD_FUNCTION, VerlOptions, to_overrides
 from gmts.trainers.verl.questions import write_questions
 from tests.support.core import objective, selection
+from tests.support.sections import params
 from tests.support.tiny_run import tiny_model, tiny_rows, tiny_tokenizer
 
 GROUP_SIZE, QUESTIONS, RESPONSE_TOKENS = 4, 4, 12
@@ -55,7 +59,9 @@ def verl_overrides(
         max_batches=max_batches,
         dump_dir=str(folder / "dumps"),
     )
-    rewards = {"scorer": "custom", "answer": "first_line", "custom": scorer}
+    rewards = params(
+        rewards__scorer="custom", rewards__answer="first_line", rewards__custom=scorer
+    ).rewards
     actor, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
     values = {
         "algorithm.adv_estimator": "gmts_group",
@@ -104,15 +110,17 @@ def verl_overrides(
         "trainer.test_freq": steps,
         "trainer.save_freq": save_every,
         "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,
-        **{
-            f"+reward.custom_reward_function.reward_kwargs.{key}": value
-            for key, value in rewards.items()
-        },
     }
+    judging = "+reward.custom_reward_function.reward_kwargs.rewards"
+    text = json.dumps(json.dumps(asdict(rewards)))
     return [
-        f'{key}="{value}"' if ":" in str(value) else f"{key}={value}"
-        for key, value in values.items()
-    ] + to_overrides(options)
+        f"{judging}={text}",
+        *(
+            f'{key}="{value}"' if ":" in str(value) else f"{key}={value}"
+            for key, value in values.items()
+        ),
+        *to_overrides(options),
+    ]
 
 
 def launch_of(folder: Path, overrides, *, steps: int, ranks: int, kept: int = 2) -> Launch:
@@ -123,6 +131,8 @@ def launch_of(folder: Path, overrides, *, steps: int, ranks: int, kept: int = 2)
         num_ranks=ranks,
         checkpoints_kept=kept,
         platform="cpu",
+        python=sys.executable,
+        threads=1,
         ray_address=None,
         num_cpus=16,
         tracking=QUIET,

@@ -10,7 +10,7 @@ import logging
 import re
 import shutil
 import zipfile
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,15 +96,24 @@ def resume_point(
     return chosen
 
 
-def prune(folder: Path, *, kept: int, newest_step: int) -> None:
-    """Delete all but the `kept` newest complete checkpoints up to `newest_step`.
+def prune(folder: Path, *, kept: int, newest_step: int, accuracy: Mapping[int, float]) -> None:
+    """Delete all but the best and the `kept` newest complete checkpoints up to `newest_step`.
 
     What lies above, a checkpoint under way perhaps, is left alone; nothing is deleted before its
     successor is complete.
+
+    Args:
+        folder: With the checkpoints.
+        kept: How many of the newest stay.
+        newest_step: The last whose metrics have been written.
+        accuracy: Validation accuracy by step; of equals the earliest is the best.
     """
     usable = [checkpoint for checkpoint in found_in(folder) if checkpoint.step <= newest_step]
+    judged = [checkpoint for checkpoint in usable if checkpoint.step in accuracy]
+    best = max(judged, key=lambda found: (accuracy[found.step], -found.step), default=None)
     for checkpoint in usable[:-kept]:
-        shutil.rmtree(checkpoint.path)
+        if checkpoint is not best:
+            shutil.rmtree(checkpoint.path)
 
 
 def load_policy(checkpoint: VerlCheckpoint, dtype: str) -> Any:

@@ -96,6 +96,12 @@ REFUSALS: tuple[Refusal, ...] = (
         reason="verl's synchronous trainer discards mixed groups beyond a full batch",
     ),
     Refusal(
+        key="train.validation_every",
+        applies=lambda e: e.train.validation_every % e.train.checkpoint_every != 0,
+        rule=lambda e: f"a multiple of train.checkpoint_every ({e.train.checkpoint_every})",
+        reason="the best policy is taken from a checkpoint",
+    ),
+    Refusal(
         key="train.questions_per_mini_batch",
         applies=lambda e: (
             (e.train.questions_per_mini_batch * e.rollout.group_size) % e.num_ranks != 0

@@ -6,22 +6,25 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import gmts
+
 _PLUGIN = "gmts.trainers.verl.plugin"
 
 
-def process_environment(platform: str, records: Path) -> dict[str, str]:
+def process_environment(platform: str, records: Path, threads: int) -> dict[str, str]:
     """Return the variables for verl, for its actors on whatever node included.
 
     Args:
         platform: verl's name of the platform.
         records: Where verl's file logger writes.
+        threads: Of each process.
     """
     return {
         "VERL_PLATFORM": platform,
         "VERL_USE_EXTERNAL_MODULES": _PLUGIN,
         "VERL_FILE_LOGGER_PATH": str(records),
-        "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
-        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
+        "PYTHONPATH": os.pathsep.join(_own_paths()),
+        "OMP_NUM_THREADS": str(threads),
         "TOKENIZERS_PARALLELISM": "false",
         "HYDRA_FULL_ERROR": "1",  # else Hydra turns every exception into exit code 1
         "RAY_USAGE_STATS_ENABLED": "0",
@@ -29,6 +32,21 @@ def process_environment(platform: str, records: Path) -> dict[str, str]:
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
         "PYTHONWARNINGS": "ignore",
     }
+
+
+def _own_paths() -> list[str]:
+    """Return what this process's module path holds besides Python's and its environment's own.
+
+    verl may run in another environment, whose packages are others.
+    """
+    installed = [Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix)]
+    paths = [Path(path or os.getcwd()).resolve() for path in sys.path]
+    paths.append(Path(gmts.__file__).resolve().parents[1])
+    return [
+        str(path)
+        for path in dict.fromkeys(paths)
+        if not any(path.is_relative_to(prefix) for prefix in installed)
+    ]
 
 
 def own_overrides(

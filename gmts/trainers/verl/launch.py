@@ -18,7 +18,7 @@ from gmts.trainers.config import TrackingConfig
 from gmts.trainers.verl.checkpoints import prune, resume_point
 from gmts.trainers.verl.entry_codes import NO_SIGNAL
 from gmts.trainers.verl.environment import own_overrides, process_environment
-from gmts.trainers.verl.records import Records, kept_length, logged_steps
+from gmts.trainers.verl.records import Records, kept_length, logged_steps, validation_accuracy
 from gmts.trainers.watch.progress import Progress
 from gmts.trainers.watch.tracking import METRICS_FILE, Run, RunLog, open_trackers
 
@@ -53,6 +53,10 @@ class Launch:
     num_ranks: int
     checkpoints_kept: int
     platform: Literal["cpu", "nvidia"]
+    python: str
+    """The interpreter of verl's environment."""
+    threads: int
+    """Of each process of verl."""
     ray_address: str | None
     """Of a running cluster; None starts one that ends with the run."""
     num_cpus: int
@@ -61,6 +65,8 @@ class Launch:
     run_id: str
     settings: Mapping[str, Any]
     """Parameters, for trackers that show them."""
+    watcher: Callable[[int, int, str], None] | None = None
+    """Called with the step, the number of steps and a line for people."""
 
     @property
     def live_dir(self) -> Path:
@@ -114,6 +120,7 @@ def run(launch: Launch) -> Outcome:
         settings=launch.settings,
     )
     launch.checkpoints_dir.mkdir(parents=True, exist_ok=True)
+    accuracy = validation_accuracy(metrics_file, resumed_from)
     log = RunLog(launch.live_dir, length=length, trackers=open_trackers(launch.tracking, tracked))
     with tempfile.TemporaryDirectory(prefix="gmts-verl-", ignore_cleanup_errors=True) as name:
         scratch = Path(name)
@@ -127,16 +134,25 @@ def run(launch: Launch) -> Outcome:
                 ray_address=launch.ray_address,
                 num_cpus=launch.num_cpus,
                 num_gpus=launch.num_ranks if launch.platform == "cpu" else None,
-                environment=process_environment(launch.platform, records.path),
+                environment=process_environment(launch.platform, records.path, launch.threads),
             ),
         ]
         outcome_file = scratch / "outcome.json"
         try:
-            with Progress(total=launch.steps, done=resumed_from, validation=None) as progress:
+            with Progress(
+                total=launch.steps, done=resumed_from, validation=None, watcher=launch.watcher
+            ) as progress:
 
                 def on_record(step: int, metrics: Mapping[str, float]) -> None:
                     log.log(step, metrics)
-                    prune(launch.checkpoints_dir, kept=launch.checkpoints_kept, newest_step=step)
+                    if "validation/accuracy" in metrics:
+                        accuracy[step] = metrics["validation/accuracy"]
+                    prune(
+                        launch.checkpoints_dir,
+                        kept=launch.checkpoints_kept,
+                        newest_step=step,
+                        accuracy=accuracy,
+                    )
                     if step > 0:
                         progress.show(step, metrics)
 
@@ -162,8 +178,8 @@ def _watch(
     on_record: Callable[[int, Mapping[str, float]], None],
 ) -> int:
     """Run verl, pass on its records and phases, and return its exit code."""
-    environment = process_environment(launch.platform, records.path)
-    with _supervised(arguments, launch.log_file, environment) as process:
+    environment = process_environment(launch.platform, records.path, launch.threads)
+    with _supervised(launch.python, arguments, launch.log_file, environment) as process:
         phases = _Phases(launch.log_file)
         while True:
             code = process.poll()
@@ -177,11 +193,11 @@ def _watch(
 
 @contextmanager
 def _supervised(
-    arguments: Sequence[str], log_file: Path, environment: Mapping[str, str]
+    python: str, arguments: Sequence[str], log_file: Path, environment: Mapping[str, str]
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Start verl below the supervisor; the pipe to it is the lifeline of the whole tree."""
     command = [sys.executable, "-m", "gmts.trainers.verl.supervise"]
-    command += [sys.executable, "-m", "gmts.trainers.verl.entry", *arguments]
+    command += [python, "-m", "gmts.trainers.verl.entry", *arguments]
     with log_file.open("wb") as log:
         process = subprocess.Popen(
             command,

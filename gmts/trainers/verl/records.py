@@ -34,6 +34,19 @@ def logged_steps(metrics_file: Path) -> set[int]:
     return {step for step, _ in _whole_records(metrics_file)}
 
 
+def validation_accuracy(metrics_file: Path, step: int) -> dict[int, float]:
+    """Return the validation accuracies up to and including `step`, by step."""
+    if not metrics_file.exists():
+        return {}
+    lines = metrics_file.read_bytes()[: kept_length(metrics_file, step)].splitlines()
+    records = [json.loads(line) for line in lines]
+    return {
+        int(record["step"]): float(record["validation/accuracy"])
+        for record in records
+        if "validation/accuracy" in record
+    }
+
+
 def kept_length(metrics_file: Path, step: int | None) -> int:
     """Return the bytes of metrics.jsonl up to and including `step`; 0 for None."""
     if step is None:

@@ -1,0 +1,1 @@
+"""What the train stage does around either trainer: its inputs, its outputs, the two ways."""
