@@ -48,6 +48,8 @@ def write_experiment(
         if preset != CURRENT or changes:
             raise ConfigError("params must be given without preset, overrides and seed, got both")
         text = render_tree(root, params)
+    elif preset == CURRENT and not changes:
+        return asdict(load_params(root / "params.yaml"))
     else:
         text = change(root, changes) if preset == CURRENT else render_preset(root, preset, changes)
     if difference := write_params(root, text):

@@ -2,11 +2,19 @@
 
 import random
 
-from gmts.rewards.config import RewardsConfig
+from gmts.rewards.config import MathConfig, PoolConfig, RewardsConfig
 from gmts.rewards.scorer import make_scorer
 from gmts.rewards.verdict import Verdict
 
-_truth = make_scorer(RewardsConfig(scorer="reasoning_gym", answer="boxed", custom=None))
+_truth = make_scorer(
+    RewardsConfig(
+        scorer="reasoning_gym",
+        answer="boxed",
+        custom=None,
+        math=MathConfig(require_box=False),
+        pool=PoolConfig(workers=1, deadline_s=3.0, memory_mib=1024),
+    )
+)
 _rng = random.Random(0)
 _recent: list[Verdict] = []
 _REMEMBERED = 256

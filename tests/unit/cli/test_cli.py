@@ -51,8 +51,8 @@ def test_help_names_every_command(clone):
         (["config", "use", "smoke", "nowhere.x=1"], "there is no section nowhere"),
         (["config", "use", "smoke", "papr"], "preset must be one of"),
         (
-            ["run", "train.backend=verl"],
-            "tracking.dvclive must be false with train.backend verl, got true",
+            ["run", "train.backend=verl", "verl.tensor_parallel=2"],
+            "verl.tensor_parallel must be a divisor of verl.ranks_per_node (1)",
         ),
         (["config", "set", "selection.ration=1"], "did you mean selection.ratio?"),
         (["runs", "show", "nothing"], "run must be one of (none yet), got 'nothing'"),

@@ -69,7 +69,7 @@ def test_old_checkpoints_go_only_once_the_new_one_is_complete(tmp_path):
     for step in (1, 2, 3):
         checkpoint(tmp_path, step)
     shutil.rmtree(tmp_path / "global_step_3" / "actor")  # as verl leaves it half way
-    prune(tmp_path, kept=1, newest_step=3)
+    prune(tmp_path, kept=1, newest_step=3, accuracy={})
     assert steps(tmp_path) == [2]
     assert (tmp_path / "global_step_3").exists()
 
@@ -77,8 +77,15 @@ def test_old_checkpoints_go_only_once_the_new_one_is_complete(tmp_path):
 def test_what_lies_above_the_newest_logged_step_is_left_alone(tmp_path):
     for step in (1, 2, 3):
         checkpoint(tmp_path, step)
-    prune(tmp_path, kept=1, newest_step=2)
+    prune(tmp_path, kept=1, newest_step=2, accuracy={})
     assert steps(tmp_path) == [2, 3]
+
+
+def test_the_best_validated_checkpoint_stays_beside_the_newest(tmp_path):
+    for step in (1, 2, 3, 4):
+        checkpoint(tmp_path, step)
+    prune(tmp_path, kept=1, newest_step=4, accuracy={0: 0.9, 1: 0.2, 2: 0.5, 3: 0.5})
+    assert steps(tmp_path) == [2, 4]  # of equals the earliest; step 0 has no checkpoint
 
 
 def test_a_policy_comes_back_in_the_dtype_that_is_asked_for(tmp_path):

@@ -86,7 +86,7 @@ CHANGED = {
         "grade",
         {"algorithm.filter_groups.metric": "reward"},
     ),
-    "train.validation_every": (3, {"trainer.test_freq": 3}),
+    "train.validation_every": (10, {"trainer.test_freq": 10}),
     "train.validation_samples": (2, {f"{ROLLOUT}.val_kwargs.n": 2}),
     "train.checkpoint_every": (5, {"trainer.save_freq": 5}),
     "runtime.device": ("cuda", {"trainer.device": "cuda", f"{ACTOR}.use_torch_compile": True}),
