@@ -86,6 +86,7 @@ bench: $(DEV_STAMP) ## Print the tables of docs/benchmarks.md.
 	@$(BIN)/python benchmarks/selection.py
 	@$(BIN)/python benchmarks/update_step.py
 	@$(BIN)/python benchmarks/rewards.py
+	@$(BIN)/python benchmarks/sandbox.py
 
 docs: $(DEV_STAMP) ## Regenerate the parameter reference.
 	@$(BIN)/python -m gmts.config.reference > docs/parameters.md

@@ -129,7 +129,7 @@ def _launch(
         platform="cpu" if cpu else "nvidia",
         python=python,
         threads=params.runtime.threads,
-        ray_address=params.verl.ray_address,
+        ray_address=params.verl.ray_address or os.environ.get("RAY_ADDRESS"),
         num_cpus=max(_LOGICAL_CPUS, os.cpu_count() or 1),
         tracking=params.tracking,
         run_id=folder.name,
