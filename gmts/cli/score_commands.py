@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from gmts.rewards.kinds import Job
     from gmts.rewards.verdict import Verdict
 
+Row = dict[str, Any]
+Rows = Sequence[tuple[str, Row]]
+
 _MAX_SHOWN = 10
 _TEXTS = ("response", "ground_truth")
 
@@ -26,6 +29,7 @@ class Kind(StrEnum):
 
     math = "math"
     choice = "choice"
+    code = "code"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +45,8 @@ def score(
         Path,
         typer.Argument(
             help="JSON lines with id, response, ground_truth; choices (label to text) or meta "
-            "(rel_tol) where the kind needs them."
+            "(rel_tol) where the kind needs them. code: id, kind (assert, pytest, unittest, "
+            "stdin), tests, solution (a program) or response; timeout_s."
         ),
     ],
     kind: Annotated[Kind, typer.Option("--kind", "-k", help="What is judged.")],
@@ -62,14 +67,15 @@ def score(
 
     Rows that cannot be judged are named with file and line, and nothing is judged then.
     """
-    jobs = _read(file)
+    how = _KINDS[kind]
+    rows = _read(file, how.problem)
     limits = _Limits(
         workers=workers, deadline_s=deadline_s, memory_mib=memory_mib, require_box=require_box
     )
-    verdicts = _SCORERS[kind](kind, [job for _, job in jobs], limits)
-    for (identifier, _), verdict in zip(jobs, verdicts, strict=True):
+    verdicts = how.judge(kind, rows, limits)
+    for (_, row), verdict in zip(rows, verdicts, strict=True):
         line = {
-            "id": identifier,
+            "id": row.get("id"),
             "correct": verdict.correct,
             "reason": verdict.reason,
             "extracted": verdict.extracted,
@@ -78,11 +84,13 @@ def score(
         typer.echo(json.dumps(line, ensure_ascii=False))
 
 
-def _read(file: Path) -> "list[tuple[Any, Job]]":
-    """Return (id, job) of every row; the job's id is its place, for messages."""
-    from gmts.rewards.kinds import Job
+def _read(file: Path, problem_of: Callable[[Row], str | None]) -> list[tuple[str, Row]]:
+    """Return (file and line, row) of every row.
 
-    jobs, problems = [], []
+    Raises:
+        ConfigError: If a row cannot be judged, or there is none.
+    """
+    rows, problems = [], []
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
@@ -96,27 +104,24 @@ def _read(file: Path) -> "list[tuple[Any, Job]]":
         except ValueError as error:
             problems.append(f"{place} is not valid JSON: {error}")
             continue
-        if (problem := _problem(row)) is not None:
+        problem = (
+            problem_of(row) if isinstance(row, dict) else f"must be an object, got {row!r:.80}"
+        )
+        if problem is not None:
             problems.append(f"{place} {problem}")
             continue
-        meta = (row.get("meta") or {}) | {
-            key: row[key] for key in ("choices", "rel_tol") if row.get(key) is not None
-        }
-        job = Job(id=place, response=row["response"], ground_truth=row["ground_truth"], meta=meta)
-        jobs.append((row.get("id"), job))
+        rows.append((place, row))
     if problems:
         more = len(problems) - _MAX_SHOWN
         shown = problems[:_MAX_SHOWN] + [f"and {more} more"] * (more > 0)
         raise ConfigError("\n".join(shown))
-    if not jobs:
+    if not rows:
         raise ConfigError(f"{file} must hold at least one row, got none")
-    return jobs
+    return rows
 
 
-def _problem(row: Any) -> str | None:
-    """Return why a row cannot be judged; None if it can."""
-    if not isinstance(row, dict):
-        return f"must be an object, got {row!r:.80}"
+def _answer_problem(row: Row) -> str | None:
+    """Return why an answer cannot be judged; None if it can."""
     for name in _TEXTS:
         if not isinstance(row.get(name), str):
             return f"must have the text {name}, got {row.get(name)!r:.80}"
@@ -127,9 +132,33 @@ def _problem(row: Any) -> str | None:
     return None
 
 
-def _pooled(kind: Kind, jobs: "Sequence[Job]", limits: _Limits) -> "list[Verdict]":
+def _code_problem(row: Row) -> str | None:
+    """Return why a program cannot be judged; None if it can."""
+    from gmts.rewards.code.scorer import refused_rows
+
+    if not any(isinstance(row.get(name), str) for name in ("solution", "response")):
+        return "must have the text solution or response, got neither"
+    for _, reason in refused_rows([row]):
+        return f"cannot be judged: {reason}"
+    return None
+
+
+def _job(place: str, row: Row) -> "Job":
+    from gmts.rewards.kinds import Job
+
+    meta = (row.get("meta") or {}) | {
+        key: row[key] for key in ("choices", "rel_tol") if row.get(key) is not None
+    }
+    return Job(id=place, response=row["response"], ground_truth=row["ground_truth"], meta=meta)
+
+
+def _bar(num_rows: int) -> Any:
     from tqdm import tqdm
 
+    return tqdm(total=num_rows, desc="score", unit="row", file=sys.stderr, disable=None)
+
+
+def _pooled(kind: Kind, rows: Rows, limits: _Limits) -> "list[Verdict]":
     from gmts.rewards.config import PoolConfig
     from gmts.rewards.pool import RewardPool
     from gmts.rewards.verdict import RewardError
@@ -139,16 +168,39 @@ def _pooled(kind: Kind, jobs: "Sequence[Job]", limits: _Limits) -> "list[Verdict
     )
     with (
         RewardPool(kind.value, config, require_box=limits.require_box) as pool,
-        tqdm(total=len(jobs), desc="score", unit="row", file=sys.stderr, disable=None) as bar,
+        _bar(len(rows)) as bar,
     ):
         try:
-            return pool.score_all(jobs, on_verdict=bar.update)
+            return pool.score_all([_job(*row) for row in rows], on_verdict=bar.update)
         except RewardError as error:
             raise ConfigError(str(error)) from error
 
 
-_SCORERS: "dict[Kind, Callable[[Kind, Sequence[Job], _Limits], list[Verdict]]]" = {
-    Kind.math: _pooled,
-    Kind.choice: _pooled,
+def _sandboxed(kind: Kind, rows: Rows, limits: _Limits) -> "list[Verdict]":
+    del kind, limits  # rows have their own
+    from gmts.rewards.code.scorer import judge_row
+    from gmts.rewards.sandbox.isolation import IsolationError
+
+    verdicts = []
+    with _bar(len(rows)) as bar:
+        for _, row in rows:
+            try:
+                verdicts.append(judge_row(row))
+            except IsolationError as error:
+                raise ConfigError(str(error)) from error
+            bar.update()
+    return verdicts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _How:
+    problem: Callable[[Row], str | None]
+    judge: "Callable[[Kind, Rows, _Limits], list[Verdict]]"
+
+
+_KINDS: dict[Kind, _How] = {
+    Kind.math: _How(problem=_answer_problem, judge=_pooled),
+    Kind.choice: _How(problem=_answer_problem, judge=_pooled),
+    Kind.code: _How(problem=_code_problem, judge=_sandboxed),
 }
 """Who judges each kind."""

@@ -34,10 +34,11 @@ class RewardsConfig:
     """How a response is judged."""
 
     scorer: Annotated[
-        Literal["reasoning_gym", "math", "choice", "custom"],
+        Literal["reasoning_gym", "math", "choice", "code", "custom"],
         Doc(
             "reasoning_gym: the task's own scorer, full credit only; math: a short answer; choice: "
-            "an option or yes/no; custom: own function. docs/rewards.md says what is judged how."
+            "an option or yes/no; code: a program, by its "
+            "tests in a sandbox; custom: own function. docs/rewards.md says what is judged how."
         ),
     ]
     answer: Annotated[

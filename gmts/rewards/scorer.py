@@ -125,9 +125,21 @@ def _check_ground_truth(ground_truth: str) -> None:
         raise RewardError("the ground truth must be non-empty text, got nothing")
 
 
+def _code(config: RewardsConfig) -> Scorer:
+    """Programs, judged by the tests in meta, or where there are none in the ground truth."""
+    del config
+    from gmts.rewards.code.scorer import score as score_code  # noqa: PLC0415  (of the extra code)
+
+    def score(response: str, ground_truth: str, meta: Mapping[str, Any]) -> Verdict:
+        return score_code(response, str(meta.get("tests") or ground_truth), meta)
+
+    return score
+
+
 _SCORERS: dict[str, Callable[[RewardsConfig], Scorer]] = {
     "reasoning_gym": _reasoning_gym,
     "math": _pooled,
     "choice": _pooled,
+    "code": _code,
     "custom": _custom,
 }
