@@ -92,6 +92,8 @@ def sandbox_command(
     command += _mounts()
     command += ["--proc", "/proc", "--dev", "/dev"]
     command += ["--size", str(limits.tmp_mib << 20), "--perms", "1777", "--tmpfs", "/tmp"]
+    # multiprocessing keeps its locks there.
+    command += ["--size", str(limits.tmp_mib << 20), "--perms", "1777", "--tmpfs", "/dev/shm"]
     command += ["--remount-ro", "/", "--chdir", "/tmp"]
     for name, value in _ENVIRONMENT.items():
         command += ["--setenv", name, value]
