@@ -69,7 +69,7 @@ def check_samples(
     if dataset not in _DATASETS:
         raise ValueError(f"dataset must be one of {', '.join(_DATASETS)}, got {dataset!r}")
     if importlib.util.find_spec("evalplus") is None:
-        raise ValueError("scores of HumanEval+ and MBPP+ need evalplus: pip install 'gmts[eval]'")
+        raise ValueError("scores of HumanEval+ and MBPP+ need evalplus: pip install 'gmts[code]'")
     chosen = list(samples)
     unknown = sorted({task_id for task_id, _ in chosen} - problems.keys())
     if unknown:
