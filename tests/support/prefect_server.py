@@ -91,15 +91,21 @@ class Server:
         assert done.returncode == 0, done.stdout
         return done.stdout
 
+    def ask(self, method: str, path: str, **more):
+        """Ask again while SQLite is busy (503), as Prefect's own client does."""
+        deadline = time.monotonic() + 60
+        while True:
+            answer = self.http.request(method, path, **more)
+            if answer.status_code != 503 or time.monotonic() > deadline:
+                assert answer.is_success, answer.text
+                return answer.json() if answer.content else None
+            time.sleep(1)
+
     def post(self, path: str, **body):
-        answer = self.http.post(path, json=body)
-        assert answer.is_success, answer.text
-        return answer.json() if answer.content else None
+        return self.ask("POST", path, json=body)
 
     def get(self, path: str):
-        answer = self.http.get(path)
-        assert answer.is_success, answer.text
-        return answer.json()
+        return self.ask("GET", path)
 
     def deployment(self, name: str) -> dict:
         return self.get(f"deployments/name/{name}")
