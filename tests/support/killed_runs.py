@@ -18,9 +18,9 @@ from pathlib import Path
 from tqdm import tqdm
 
 import gmts.files
-import gmts.models.folder
 from gmts.rollout.sampler import Sampler
 from gmts.stages.train import train
+from gmts.stages.training import outputs
 from gmts.stages.workspace import Workspace
 from gmts.trainers.standalone import checkpoint
 from gmts.trainers.watch import tracking
@@ -102,7 +102,7 @@ def within_a_line_of_metrics() -> None:
 
 
 def between_the_exports_of_last_and_best() -> None:
-    gmts.models.folder.save_model = on_call(2, gmts.models.folder.save_model)
+    outputs.save_model = on_call(2, outputs.save_model)
 
 
 POINTS = [
