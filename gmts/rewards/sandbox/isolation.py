@@ -1,7 +1,7 @@
 """The command line that isolates a program, and the proof that it does.
 
 bubblewrap makes the namespaces (user, net, pid, ipc, uts, mount) and a root of its own: the
-interpreter and its libraries read-only, an empty /tmp, and nothing else of the file system. The
+interpreter and its libraries read-only, a /tmp of its own, and nothing else of the file system. The
 guest (gmts.rewards.guest.enter) then sets the limits and, where it was started as root, becomes a
 user of its own: the kernel counts no processes for root.
 """
@@ -89,9 +89,10 @@ def sandbox_command(
         command += ["--unshare-user", "--uid", "65534", "--gid", "65534"]
     if info_fd is not None:
         command += ["--info-fd", str(info_fd)]
+    # First: the interpreter's packages may lie below /tmp, and are mounted into this one.
+    command += ["--size", str(limits.tmp_mib << 20), "--perms", "1777", "--tmpfs", "/tmp"]
     command += _mounts()
     command += ["--proc", "/proc", "--dev", "/dev"]
-    command += ["--size", str(limits.tmp_mib << 20), "--perms", "1777", "--tmpfs", "/tmp"]
     # multiprocessing keeps its locks there.
     command += ["--size", str(limits.tmp_mib << 20), "--perms", "1777", "--tmpfs", "/dev/shm"]
     command += ["--remount-ro", "/", "--chdir", "/tmp"]
