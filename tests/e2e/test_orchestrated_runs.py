@@ -28,8 +28,7 @@ def silent_run(place):
         "resource": {"prefect.resource.id": f"prefect.flow-run.{run}"},
         "id": "00000000-0000-4000-8000-000000000001",
     }
-    answer = place.server.http.post("events", json=[event])
-    assert answer.is_success, answer.text
+    place.server.ask("POST", "events", json=[event])
     return run
 
 
@@ -70,13 +69,13 @@ def test_deploying_again_changes_nothing_and_leaves_the_switches_of_schedules_al
     pipeline = place.server.deployment("pipeline/pipeline")
     [nightly] = [s for s in pipeline["schedules"] if s["slug"] == "nightly-smoke"]
     path = f"deployments/{pipeline['id']}/schedules/{nightly['id']}"
-    assert place.server.http.patch(path, json={"active": True}).is_success
+    place.server.ask("PATCH", path, json={"active": True})
     place.server.call(place.clone, "deploy", **place.notify)
     assert found() == ({"nightly-smoke": True, "weekly-full": False}, *before[1:])
     pipeline = place.server.deployment("pipeline/pipeline")
     [nightly] = [s for s in pipeline["schedules"] if s["slug"] == "nightly-smoke"]
     path = f"deployments/{pipeline['id']}/schedules/{nightly['id']}"
-    assert place.server.http.patch(path, json={"active": False}).is_success
+    place.server.ask("PATCH", path, json={"active": False})
 
 
 def test_the_runs_page_shows_scores_plots_links_and_lineage(place, finished, tmp_path):
@@ -143,17 +142,13 @@ def test_three_submissions_run_one_after_the_other(place, finished):
 
 def test_the_servers_own_scheduler_starts_a_run(place, finished):
     pipeline = place.server.deployment("pipeline/pipeline")["id"]
-    [schedule] = place.server.http.post(
-        f"deployments/{pipeline}/schedules",
-        json=[
-            {
-                "schedule": {"interval": 20},
-                "active": True,
-                "slug": "soon",
-                "parameters": {"target": "prepare"},
-            }
-        ],
-    ).json()
+    soon = {
+        "schedule": {"interval": 20},
+        "active": True,
+        "slug": "soon",
+        "parameters": {"target": "prepare"},
+    }
+    [schedule] = place.server.ask("POST", f"deployments/{pipeline}/schedules", json=[soon])
 
     def started():
         runs = place.server.runs("COMPLETED")
@@ -161,7 +156,7 @@ def test_the_servers_own_scheduler_starts_a_run(place, finished):
 
     wait_for(started, 120, "a scheduled run")
     path = f"deployments/{pipeline}/schedules/{schedule['id']}"
-    assert place.server.http.delete(path).is_success
+    place.server.ask("DELETE", path)
 
 
 def test_three_pipelines_at_once_all_finish(place, finished, tmp_path):

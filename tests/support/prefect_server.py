@@ -50,7 +50,7 @@ class Server:
         self.address = f"http://127.0.0.1:{self.port}"
         self.log = clone.parent / "server.log"
         self.start()
-        self.http = httpx.Client(base_url=f"{self.address}/api/", timeout=60)
+        self._http = httpx.Client(base_url=f"{self.address}/api/", timeout=60)
 
     def start(self):
         with self.log.open("a") as log:
@@ -74,7 +74,7 @@ class Server:
         self.process.wait()
 
     def close(self):
-        self.http.close()
+        self._http.close()
         self.kill()
 
     def environment(self, clone: Path, **more: str) -> dict[str, str]:
@@ -92,10 +92,10 @@ class Server:
         return done.stdout
 
     def ask(self, method: str, path: str, **more):
-        """Ask again while SQLite is busy (503), as Prefect's own client does."""
+        """Return the answer's content; asks again while SQLite is busy (503), as Prefect does."""
         deadline = time.monotonic() + 60
         while True:
-            answer = self.http.request(method, path, **more)
+            answer = self._http.request(method, path, **more)
             if answer.status_code != 503 or time.monotonic() > deadline:
                 assert answer.is_success, answer.text
                 return answer.json() if answer.content else None
