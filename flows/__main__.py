@@ -53,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     found["pipeline"].add_argument(
         "--until", choices=STAGES, default=STAGES[-1], help="last stage of the pipeline"
     )
+    found["evaluate"].add_argument("--benchmark", help="on this benchmark of params.yaml")
     found["deploy"].add_argument(
         "--gpu-slots", type=int, help="stages that may hold a GPU at once; 1 at first"
     )

@@ -23,7 +23,8 @@ def run(options: argparse.Namespace) -> int:
     os.chdir(options.root)
     if options.flow == "pipeline":
         return _pipeline(options.root, options.until)
-    return _stage(options.flow, options.root)
+    only = getattr(options, "benchmark", None)
+    return _stage(options.flow, options.root, {} if only is None else {"benchmark": only})
 
 
 def _show_log() -> None:
@@ -37,10 +38,10 @@ def _show_log() -> None:
     library.propagate = False
 
 
-def _stage(name: str, root: Path) -> int:
+def _stage(name: str, root: Path, only: dict[str, str]) -> int:
     """Run one stage; why it failed is left for the pipeline, as DVC does not pass it on."""
     try:
-        _run_stage(name, root)
+        _run_stage(name, root, only)
     except (ValueError, OSError) as error:
         sys.stderr.write(f"{name}: {error}\n")
         with contextlib.suppress(OSError):  # the folder of the note may be what cannot be written
@@ -52,7 +53,7 @@ def _stage(name: str, root: Path) -> int:
     return 0
 
 
-def _run_stage(name: str, root: Path) -> None:
+def _run_stage(name: str, root: Path, only: dict[str, str]) -> None:
     from flows.guard import check_unchanged
     from flows.handover import parent_run
     from flows.pools import check_here
@@ -61,7 +62,7 @@ def _run_stage(name: str, root: Path) -> None:
     check_here(name, root)
     params: dict[str, Any] = asdict(load_params(root / "params.yaml"))
     with parent_run():
-        stage_flow(name)(params, str(root))
+        stage_flow(name)(params, str(root), **only)
     check_unchanged(params, root)
     gc.freeze()  # the interpreter would spend a second on collecting what dies with it
 
@@ -71,11 +72,16 @@ def _pipeline(root: Path, until: Any) -> int:
 
     Prefect sends the last logs when its process ends; the server must outlive that.
     """
-    from gmts.stages.preflight import check_model_folder, check_own_functions
+    from gmts.stages.preflight import (
+        check_benchmarks,
+        check_model_folder,
+        check_own_functions,
+    )
 
     experiment = load_params(root / "params.yaml")
     check_model_folder(experiment, root)
     check_own_functions(experiment, root)
+    check_benchmarks(experiment, root)
     if "PREFECT_API_URL" not in os.environ:
         from flows.server import local_server
 

@@ -91,16 +91,24 @@ def _run_stages(stages: Sequence[str], root: Path, params: dict[str, Any]) -> di
     for number, stage in enumerate(stages):
         start = time.monotonic()
         bar(number)
-        check_unchanged(params, root)
-        stage_task(stage, str(root), params)
-        # After the stage: DVC may also have brought back what it made of other files.
-        if changed_inputs(root, stage):
-            stage_task(stage, str(root), params, force=True)
+        for item in _items(stage, params):
+            check_unchanged(params, root)
+            stage_task(item, str(root), params)
+            # After the stage: DVC may also have brought back what it made of other files.
+            if changed_inputs(root, item):
+                stage_task(item, str(root), params, force=True)
         if stage in PAGES:
             PAGES[stage](root)
         seconds[stage] = round(time.monotonic() - start, 2)
     bar(len(stages))
     return seconds
+
+
+def _items(stage: str, params: dict[str, Any]) -> list[str]:
+    """Return the stages of dvc.yaml that belong to one of STAGES."""
+    if stage != "evaluate":
+        return [stage]
+    return [stage, *(f"benchmark@{name}" for name in params["benchmarks"])]
 
 
 def _bar(stages: Sequence[str]) -> Callable[[int], None]:

@@ -10,6 +10,7 @@ from rich.console import Console
 from gmts.cli import config_commands, orchestration_commands, run_commands, score_commands
 from gmts.cli.dry_run import print_plan
 from gmts.cli.pipeline import BAD_INPUT, run_pipeline
+from gmts.cli.rescore_command import rescore
 from gmts.cli.workplace import clone_root
 
 app = typer.Typer(
@@ -27,6 +28,7 @@ app.add_typer(
 )
 app.add_typer(run_commands.app, name="runs", help="List, show, restore or delete finished runs.")
 app.command()(score_commands.score)
+app.command()(rescore)
 for command in orchestration_commands.COMMANDS:
     app.command()(command)
 

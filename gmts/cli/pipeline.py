@@ -14,7 +14,7 @@ from gmts.config.load import parse_yaml
 from gmts.config.presets import change, changed_keys, render_preset, write_params
 from gmts.files import read_json
 from gmts.stages.external import changed_inputs
-from gmts.stages.preflight import check_model_folder, check_own_functions
+from gmts.stages.preflight import check_benchmarks, check_model_folder, check_own_functions
 from gmts.stages.runs import record_run
 from gmts.stages.summary import render_summary
 from gmts.stages.workspace import Workspace
@@ -67,6 +67,7 @@ def read_experiment(root: Path, preset: str | None, overrides: Sequence[str]) ->
     changed_keys(root, tree)  # refuses a preset that is not there
     params = parse_params(tree)
     check_own_functions(params, root)
+    check_benchmarks(params, root)
     return text, params
 
 
@@ -86,7 +87,7 @@ def _is_due(root: Path, until: str | None) -> bool:
         return True
     command = [sys.executable, "-m", "dvc", "status", "--quiet"]
     if until:
-        command += ["--with-deps", until]
+        command += ["--with-deps", until, *(["benchmark"] if until == "evaluate" else [])]
     return subprocess.run(command, cwd=root, env=environment(), check=False).returncode != 0
 
 

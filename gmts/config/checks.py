@@ -50,6 +50,7 @@ def check(params: Params) -> list[str]:
     problems += _custom(params)
     problems += _data(params)
     problems += _warmstart(params)
+    problems += _benchmarks(params)
     if train.backend == "verl":
         problems += refusals(Experiment.of(params, params.data.max_prompt_tokens))
     for k in params.evaluate.pass_at:
@@ -123,6 +124,28 @@ def _data(params: Params) -> list[str]:
         problems.append(
             f"data.decontaminate must list each name once, got {list(data.decontaminate)}"
         )
+    return problems
+
+
+def _benchmarks(params: Params) -> list[str]:
+    problems = []
+    for name, config in params.benchmarks.items():
+        key, revision = f"benchmarks.{name}", config.revision
+        of_hub = (config.repo, revision, config.files)
+        if config.path is not None and any(value is not None for value in of_hub):
+            problems.append(
+                f"{key}.path must be null beside repo, revision or files, got {config.path!r}: "
+                "rows come from a local file or from the Hub"
+            )
+        if config.path is None and not _COMMIT.fullmatch(revision or ""):
+            problems.append(
+                f"{key}.revision must be a commit of 40 hex digits where there is no path, got "
+                f"{revision or 'null'}: a branch or a tag may move"
+            )
+        if not _SHA256.fullmatch(config.sha256 or "0" * 64):
+            problems.append(f"{key}.sha256 must be 64 hex digits or null, got {config.sha256!r}")
+        if config.custom is not None and config.custom.count(":") != 1:
+            problems.append(f"{key}.custom must be `module:function`, got {config.custom!r}")
     return problems
 
 

@@ -13,9 +13,11 @@ from ruamel.yaml.error import YAMLError
 
 from gmts.config.checks import check
 from gmts.config.errors import ConfigError, describe
-from gmts.config.schema import SCHEMA_VERSION, Params
+from gmts.config.schema import SCHEMA_VERSION, Judging, Params
+from gmts.rewards.config import RewardsConfig
 
 _ADAPTER = TypeAdapter(Params)
+_JUDGING = TypeAdapter(Judging)
 
 
 def load_params(path: Path) -> Params:
@@ -79,6 +81,18 @@ def parse_params(tree: Mapping[str, Any]) -> Params:
     if problems:
         raise ConfigError("\n".join(problems))
     return params
+
+
+def parse_rewards(tree: Mapping[str, Any]) -> RewardsConfig:
+    """Validate a `rewards` section by itself, e.g. the one that results record.
+
+    Raises:
+        ConfigError: If a key is unknown, missing, of the wrong type or out of range.
+    """
+    try:
+        return _JUDGING.validate_json(json.dumps({"rewards": dict(tree)})).rewards
+    except ValidationError as error:
+        raise ConfigError(describe(error.errors(), Judging)) from error
 
 
 def params_hash(params: Params, sections: Sequence[str] | None = None) -> str:

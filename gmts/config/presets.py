@@ -15,7 +15,7 @@ from gmts.config.load import parse_params, parse_yaml, read_yaml
 from gmts.files import write_atomic
 
 _BASE = "base"
-_WHOLE = ("data.task_options", "verl.overrides")
+_WHOLE = ("data.task_options", "verl.overrides", "benchmarks")
 """Mappings that are replaced as a whole: another task has other options."""
 
 

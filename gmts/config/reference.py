@@ -51,6 +51,9 @@ def _leaves(section: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
         bare = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
         if is_dataclass(bare):
             yield from _leaves(bare, f"{prefix}{name}.")
+        elif get_origin(bare) is dict and is_dataclass(get_args(bare)[1]):
+            yield f"{prefix}{name}", annotation
+            yield from _leaves(get_args(bare)[1], f"{prefix}{name}.NAME.")
         else:
             yield f"{prefix}{name}", annotation
 
@@ -88,6 +91,8 @@ def _base_value(base: dict[str, Any], key: str) -> str:
     inside = {
         name.rsplit(".", 1)[1]: value for name, value in base.items() if name.startswith(f"{key}.")
     }
+    if not inside:  # of a mapping that base.yaml leaves empty
+        return "-"
     return f"`{json.dumps(inside)}`"
 
 

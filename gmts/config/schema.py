@@ -8,7 +8,7 @@ from pydantic.dataclasses import dataclass as validated_dataclass
 from typing_extensions import Doc
 
 from gmts.data.config import DataConfig
-from gmts.evaluation.config import EvaluateConfig
+from gmts.evaluation.config import BenchmarkConfig, BenchmarkName, EvaluateConfig
 from gmts.models.config import ModelConfig
 from gmts.objective.config import ObjectiveConfig
 from gmts.publishing.config import PublishConfig
@@ -50,8 +50,19 @@ class Params:
     verl: Annotated[VerlConfig, Doc("What backend verl needs beyond train.")]
     tracking: Annotated[TrackingConfig, Doc("Where metrics go.")]
     evaluate: Annotated[EvaluateConfig, Doc("Scores.")]
+    benchmarks: Annotated[
+        dict[BenchmarkName, BenchmarkConfig],
+        Doc("Benchmarks to score besides the test split, by name; docs/evaluation.md lists them."),
+    ]
     publish: Annotated[PublishConfig, Doc("The published folder.")]
     runtime: Annotated[RuntimeConfig, Doc("The machine.")]
+
+
+@validated_dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+class Judging:
+    """The part of an experiment that verdicts depend on, as results record it."""
+
+    rewards: RewardsConfig
 
 
 STAGE_SECTIONS: dict[str, tuple[str, ...]] = {
@@ -70,6 +81,8 @@ STAGE_SECTIONS: dict[str, tuple[str, ...]] = {
         "tracking",
         "runtime",
     ),
+    # Before evaluate, which is the last stage of `gmts evaluate`; neither reads the other.
+    "benchmark": ("schema_version", "model", "rewards", "evaluate", "benchmarks", "runtime"),
     "evaluate": ("schema_version", "model", "rewards", "evaluate", "runtime"),
     "report": ("schema_version", "preset", "name"),
     "publish": tuple(Params.__dataclass_fields__),  # the card and the manifest show all of it

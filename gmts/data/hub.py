@@ -20,7 +20,9 @@ from gmts.files import file_sha256
 _CHUNK_BYTES = 1 << 20
 
 
-def fetch(repo: str, revision: str, patterns: Sequence[str]) -> dict[str, Path]:
+def fetch(
+    repo: str, revision: str, patterns: Sequence[str], *, key: str = "data.hub"
+) -> dict[str, Path]:
     """Return name -> local file of the files of a data set that match, sorted by name.
 
     The endpoint is huggingface_hub's (HF_ENDPOINT), and so are the cache and the token. What the
@@ -30,6 +32,7 @@ def fetch(repo: str, revision: str, patterns: Sequence[str]) -> dict[str, Path]:
         repo: Id of the data set, OWNER/NAME.
         revision: A commit, 40 hex digits.
         patterns: Names as of fnmatch, e.g. data/train-*.parquet.
+        key: The parameter that holds them, for errors.
 
     Raises:
         ValueError: If there is no such data set, commit or file, or the Hub answers with another
@@ -42,10 +45,10 @@ def fetch(repo: str, revision: str, patterns: Sequence[str]) -> dict[str, Path]:
         info = api.dataset_info(repo, revision=revision, files_metadata=True)
         if info.sha != revision:
             raise ValueError(
-                f"data.hub.revision must be the commit that {place} answers with, got {revision}: "
+                f"{key}.revision must be the commit that {place} answers with, got {revision}: "
                 f"the answer is {info.sha}"
             )
-        names = _matching([entry.rfilename for entry in info.siblings or ()], patterns, place)
+        names = _matching([entry.rfilename for entry in info.siblings or ()], patterns, place, key)
         listed = {entry.rfilename: entry for entry in info.siblings or ()}
         files = {}
         for name in names:
@@ -55,27 +58,27 @@ def fetch(repo: str, revision: str, patterns: Sequence[str]) -> dict[str, Path]:
         return files
     except RevisionNotFoundError as error:
         raise ValueError(
-            f"data.hub.revision must be a commit of {place}, got {revision}: there is none"
+            f"{key}.revision must be a commit of {place}, got {revision}: there is none"
         ) from error
     except (RepositoryNotFoundError, EntryNotFoundError) as error:
-        raise ValueError(f"data.hub.repo must be a data set that can be read, got {place}: {error}"
+        raise ValueError(f"{key}.repo must be a data set that can be read, got {place}: {error}"
                          ) from error  # fmt: skip
     except OfflineModeIsEnabled as error:
         raise OSError(
             f"{place} cannot be read while HF_HUB_OFFLINE is set: set HF_HUB_OFFLINE=0, or name "
-            "local copies of the files in data.files with data.source: local"
+            f"local copies of the files in place of {key}"
         ) from error
     except HfHubHTTPError as error:
         raise OSError(f"{place} cannot be read: {error}") from error
 
 
-def _matching(names: Sequence[str], patterns: Sequence[str], place: str) -> list[str]:
+def _matching(names: Sequence[str], patterns: Sequence[str], place: str, key: str) -> list[str]:
     found = sorted(
         name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)
     )
     if not found:
         raise ValueError(
-            f"data.hub.files must match a file of {place}, got {list(patterns)}: it has "
+            f"{key}.files must match a file of {place}, got {list(patterns)}: it has "
             f"{', '.join(sorted(names)[:20]) or 'none'}"
         )
     return found

@@ -12,7 +12,7 @@ from tqdm import tqdm
 from gmts.evaluation.cache import Response, SampleCache
 from gmts.files import text_sha256
 from gmts.models.template import PromptTemplate
-from gmts.rollout.sampler import Sampler
+from gmts.rollout.sampler import Sample, Sampler
 
 _SEED_BITS = 63
 
@@ -34,6 +34,7 @@ class PolicyLM(LM):  # type: ignore[misc]  # lm-eval is not typed
         samples: int,
         questions_per_chunk: int,
         seed: int,
+        greedy: bool = False,
     ) -> None:
         """Wrap a policy.
 
@@ -44,7 +45,13 @@ class PolicyLM(LM):  # type: ignore[misc]  # lm-eval is not typed
             samples: Repeats of each prompt.
             questions_per_chunk: Questions sampled side by side.
             seed: Of the evaluation.
+            greedy: Take the most probable tokens; `samples` is 1 then.
+
+        Raises:
+            ValueError: If several greedy samples are asked for: they are all the same.
         """
+        if greedy and samples != 1:
+            raise ValueError(f"samples must be 1 where responses are greedy, got {samples}")
         super().__init__()
         self._sampler = sampler
         self._template = template
@@ -52,6 +59,7 @@ class PolicyLM(LM):  # type: ignore[misc]  # lm-eval is not typed
         self._samples = samples
         self._chunk = questions_per_chunk
         self._seed = seed
+        self._greedy = greedy
         self.responses: list[list[Response]] = []
         """What was answered, question by question."""
         self.num_sampled = 0
@@ -85,10 +93,7 @@ class PolicyLM(LM):  # type: ignore[misc]  # lm-eval is not typed
         cached = self._cache.read(key)
         if cached is not None:
             return cached
-        seed = int(text_sha256(f"{self._seed}/{key}"), 16) % 2**_SEED_BITS
-        generator = torch.Generator(device=self._sampler.device).manual_seed(seed)
-        encoded = [self._template.encode_text(prompt) for prompt in prompts]
-        samples = self._sampler.sample(encoded, self._samples, generator)
+        samples = self._sample([self._template.encode_text(prompt) for prompt in prompts], key)
         self.num_sampled += len(samples)
         responses = [
             Response(
@@ -104,6 +109,13 @@ class PolicyLM(LM):  # type: ignore[misc]  # lm-eval is not typed
         ]
         self._cache.write(key, groups)
         return groups
+
+    def _sample(self, prompts: list[list[int]], key: str) -> list[Sample]:
+        if self._greedy:
+            return self._sampler.greedy(prompts)
+        seed = int(text_sha256(f"{self._seed}/{key}"), 16) % 2**_SEED_BITS
+        generator = torch.Generator(device=self._sampler.device).manual_seed(seed)
+        return self._sampler.sample(prompts, self._samples, generator)
 
     def loglikelihood(self, requests: list[Instance]) -> list[tuple[float, bool]]:
         """Not part of our tasks."""

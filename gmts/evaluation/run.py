@@ -1,10 +1,8 @@
-"""One model's scores on the test split, and everything needed to recompute them."""
+"""One model's scores on questions, and everything needed to recompute them."""
 
-import gzip
-import json
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +10,15 @@ from gmts.data.rows import Row
 from gmts.evaluation.cache import Response
 from gmts.evaluation.config import EvaluateConfig
 from gmts.evaluation.lm import PolicyLM, score_with
+from gmts.evaluation.results import RESPONSES, SCORES, SCORES_VERSION, Judged, write_responses
 from gmts.evaluation.statistics import average_at, estimate, pass_at
 from gmts.evaluation.task import Judge, make_task, quiet_lm_eval, task_sha256
-from gmts.files import write_atomic, write_json
+from gmts.files import file_sha256, text_sha256, write_json
 from gmts.models.template import PromptTemplate
 from gmts.rewards.scorer import Scorer
 from gmts.rewards.verdict import Verdict
 
 logger = logging.getLogger(__name__)
-
-SCORES_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +28,13 @@ class Evaluation:
     rows: Sequence[Row]
     responses: Sequence[Sequence[Response]]
     verdicts: Sequence[Sequence[Verdict]]
-    lm_eval_average: float
-    """The mean that lm-eval itself reports."""
+    lm_eval_average: float | None = None
+    """The mean that lm-eval itself reports; None where stored responses were judged again."""
+
+
+def greedy_settings(config: EvaluateConfig) -> EvaluateConfig:
+    """Return the settings of a greedy evaluation: one response, temperature 0."""
+    return replace(config, samples=1, pass_at=(1,), temperature=0.0)
 
 
 def evaluate_policy(
@@ -41,19 +43,14 @@ def evaluate_policy(
     scorer: Scorer,
     rows: Sequence[Row],
     config: EvaluateConfig,
+    *,
+    task: str = "gmts_test",
 ) -> Evaluation:
     """Ask every question `config.samples` times through lm-eval, and judge the responses."""
     judge = Judge(scorer, rows)
     with quiet_lm_eval():
-        task = make_task(
-            rows,
-            template,
-            judge,
-            samples=config.samples,
-            temperature=config.temperature,
-            max_response_tokens=config.max_response_tokens,
-        )
-        results = score_with(lm, task)["results"][task.config.task]
+        made = make_task(task, rows, template, judge, config)
+        results = score_with(lm, made)["results"][task]
     return Evaluation(
         rows=rows,
         responses=lm.responses,
@@ -68,7 +65,7 @@ def summarize(evaluation: Evaluation, config: EvaluateConfig) -> dict[str, Any]:
     k, interval = config.samples, _interval(config)
     responses = [r for group in evaluation.responses for r in group]
     verdicts = [v for group in evaluation.verdicts for v in group]
-    return {
+    summary = {
         "samples": k,
         "questions": len(correct),
         "average": asdict(estimate(average_at(correct, k), **interval)),
@@ -78,8 +75,10 @@ def summarize(evaluation: Evaluation, config: EvaluateConfig) -> dict[str, Any]:
         "truncated": sum(not r.finished for r in responses) / len(responses),
         "no_answer": sum(v.extracted is None for v in verdicts) / len(verdicts),
         "mean_tokens": sum(r.num_tokens for r in responses) / len(responses),
-        "lm_eval_average": evaluation.lm_eval_average,
     }
+    if evaluation.lm_eval_average is not None:
+        summary["lm_eval_average"] = evaluation.lm_eval_average
+    return summary
 
 
 def _interval(config: EvaluateConfig) -> dict[str, Any]:
@@ -91,7 +90,13 @@ def _interval(config: EvaluateConfig) -> dict[str, Any]:
 
 
 def write_evaluation(
-    folder: Path, evaluation: Evaluation, config: EvaluateConfig, lineage: dict[str, Any]
+    folder: Path,
+    evaluation: Evaluation,
+    config: EvaluateConfig,
+    lineage: dict[str, Any],
+    *,
+    template: PromptTemplate,
+    task: str,
 ) -> dict[str, Any]:
     """Write scores.json and responses.jsonl.gz into `folder`, and return the scores.
 
@@ -100,37 +105,34 @@ def write_evaluation(
         evaluation: Responses and verdicts.
         config: Samples, intervals.
         lineage: Model, hashes and settings, recorded with the scores.
+        template: Of the prompts.
+        task: lm-eval's name of the task.
     """
-    scores: dict[str, Any] = {"schema_version": SCORES_VERSION, "task_sha256": task_sha256()}
-    scores |= lineage | summarize(evaluation, config)
-    lines = [
-        json.dumps(
-            {
-                "id": row.id,
-                "messages": list(row.messages),
-                "ground_truth": row.ground_truth,
-                "responses": [
-                    asdict(response)
-                    | {
-                        "correct": verdict.correct,
-                        "reason": verdict.reason,
-                        "extracted": verdict.extracted,
-                    }
-                    for response, verdict in zip(responses, verdicts, strict=True)
-                ],
-            },
-            ensure_ascii=False,
-        )
+    judged = [
+        Judged(row=row, responses=tuple(responses), verdicts=tuple(verdicts))
         for row, responses, verdicts in zip(
             evaluation.rows, evaluation.responses, evaluation.verdicts, strict=True
         )
     ]
-    write_atomic(folder / "responses.jsonl.gz", gzip.compress("\n".join(lines).encode(), mtime=0))
-    write_json(folder / "scores.json", scores)
+    write_responses(folder / RESPONSES, judged)
+    prompts = "\0".join(template.render(row.messages) for row in evaluation.rows)
+    scores = {
+        "schema_version": SCORES_VERSION,
+        "task": task,
+        "task_sha256": task_sha256(task, config),
+        "prompts_sha256": text_sha256(prompts),
+        "template_sha256": template.sha256,
+        "responses_sha256": file_sha256(folder / RESPONSES),
+        "settings": asdict(config),
+        **lineage,
+        **summarize(evaluation, config),
+    }
+    write_json(folder / SCORES, scores)
     if scores["truncated"] > config.truncated_warning:
         logger.warning(
-            "%.0f%% of the responses were cut at evaluate.max_response_tokens (%d): the score "
+            "%s: %.0f%% of the responses were cut at evaluate.max_response_tokens (%d): the score "
             "counts them as they are",
+            task,
             100 * scores["truncated"],
             config.max_response_tokens,
         )

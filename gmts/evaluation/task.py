@@ -1,35 +1,36 @@
-"""Our lm-eval task over the prepared test split."""
+"""The lm-eval task of gmts, over the test split or a benchmark."""
 
 import contextlib
 import io
+import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
-from typing import Any
+from typing import Any, Self
 
 from datasets import Dataset
 from lm_eval.api.task import ConfigurableTask
 from ruamel.yaml import YAML
 
 from gmts.data.rows import Row
+from gmts.evaluation.config import EvaluateConfig
 from gmts.files import text_sha256
 from gmts.models.template import PromptTemplate
 from gmts.rewards.kinds import Job
 from gmts.rewards.scorer import Scorer, judge_all
 from gmts.rewards.verdict import Verdict
 
-TASK = "gmts_test"
-
 
 def task_text() -> str:
     """Return the task's YAML."""
-    file = resources.files("gmts.evaluation").joinpath("tasks", f"{TASK}.yaml")
+    file = resources.files("gmts.evaluation").joinpath("tasks", "gmts.yaml")
     return file.read_text(encoding="utf-8")
 
 
-def task_sha256() -> str:
-    """Return the hash of the task's YAML."""
-    return text_sha256(task_text())
+def task_sha256(name: str, config: EvaluateConfig) -> str:
+    """Return the hash of the task `name`: its YAML, and what `make_task` puts into it."""
+    filled = [name, config.samples, config.temperature, config.max_response_tokens]
+    return text_sha256(json.dumps([task_text(), *filled]))
 
 
 class Judge:
@@ -40,6 +41,10 @@ class Judge:
         self._rows = rows
         self.verdicts: dict[int, list[Verdict]] = {}
         """By the question's place in the split."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return itself: lm-eval copies a task's settings, and a pool of judges has no copy."""
+        return self
 
     def __call__(self, doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, float]:
         """Return the metrics of one question from its responses."""
@@ -78,45 +83,44 @@ def quiet_lm_eval() -> Iterator[None]:
 
 
 def make_task(
+    name: str,
     rows: Sequence[Row],
     template: PromptTemplate,
     judge: Judge,
-    *,
-    samples: int,
-    temperature: float,
-    max_response_tokens: int,
+    config: EvaluateConfig,
 ) -> SplitTask:
-    """Return the task: every question asked `samples` times.
+    """Return the task: every question asked `config.samples` times.
 
     Without the take_first_k filter lm-eval would score one response of them.
 
     Args:
-        rows: The test split.
+        name: What lm-eval calls it.
+        rows: Of the test split or a benchmark.
         template: Of training; prompts are rendered by it alone.
         judge: Receives each question's responses.
-        samples: Repeats.
-        temperature: Of sampling.
-        max_response_tokens: Length limit.
+        config: Samples, temperature (0 is greedy) and length limit.
     """
-    config: dict[str, Any] = YAML(typ="safe").load(task_text())
+    tree: dict[str, Any] = YAML(typ="safe").load(task_text())
     prompts = [template.render(row.messages) for row in rows]
     split = Dataset.from_list(
         [{"index": i, "ground_truth": row.ground_truth} for i, row in enumerate(rows)]
     )
     return SplitTask(
-        config=config
+        config=tree
         | {
+            "task": name,
             "custom_dataset": lambda **_: {"test": split},
             "doc_to_text": lambda doc: prompts[doc["index"]],
             "process_results": judge,
-            "repeats": samples,
+            "repeats": config.samples,
             "filter_list": [
-                {"name": "all", "filter": [{"function": "take_first_k", "k": samples}]}
+                {"name": "all", "filter": [{"function": "take_first_k", "k": config.samples}]}
             ],
-            "generation_kwargs": config["generation_kwargs"]
+            "generation_kwargs": tree["generation_kwargs"]
             | {
-                "temperature": temperature,
-                "max_gen_toks": max_response_tokens,
+                "do_sample": config.temperature > 0,
+                "temperature": config.temperature,
+                "max_gen_toks": config.max_response_tokens,
             },
         }
     )

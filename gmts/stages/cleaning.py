@@ -80,7 +80,10 @@ def _current_fingerprint(workspace: Workspace) -> str | None:
 
 
 def _current_samples(workspace: Workspace) -> set[str]:
-    files = workspace.evaluation_dir("initial").parent.glob("*/scores.json")
+    files = [
+        *workspace.evaluation_dir("initial").parent.glob("*/scores.json"),
+        *workspace.benchmarks_dir.glob("*/*/scores.json"),
+    ]
     return {read_json(file)["sampling_sha256"] for file in files}
 
 

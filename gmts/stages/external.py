@@ -4,7 +4,7 @@ They are named in params.yaml, so dvc.yaml cannot list them as dependencies; wha
 holds their hashes instead.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gmts.files import file_sha256, read_json
@@ -21,26 +21,24 @@ def changed_inputs(root: Path, stage: str) -> list[str]:
 
     Args:
         root: The clone; relative names are relative to it.
-        stage: A stage of dvc.yaml.
+        stage: A stage of dvc.yaml, or one of its items: benchmark@math500.
 
     Raises:
-        ValueError: If the manifest of data/prepared is not valid JSON.
+        ValueError: If the manifest of data/prepared or a score is not valid JSON.
     """
-    changed = _CHANGED.get(stage)
-    return [] if changed is None else changed(Workspace(root))
+    kind, _, item = stage.partition("@")
+    changed = _CHANGED.get(kind)
+    return [] if changed is None else changed(Workspace(root), item or "*")
 
 
-def _of_prepare(workspace: Workspace) -> list[str]:
+def _of_prepare(workspace: Workspace, item: str) -> list[str]:
     """Files under data.files and data.decontaminate, and the tokenizer of model.path."""
+    del item
     manifest = workspace.prepared_dir / "manifest.json"
     if not manifest.is_file():
         return []
     tree, root = read_json(manifest), workspace.root
-    names = [
-        name
-        for name, sha256 in tree.get("files", {}).items()
-        if not (root / name).is_file() or file_sha256(root / name) != sha256
-    ]
+    names = _changed_files(tree.get("files", {}), root)
     model = tree.get("model")
     if model is not None and not _is(
         settings_sha256, root / model["path"], model["settings_sha256"]
@@ -49,8 +47,9 @@ def _of_prepare(workspace: Workspace) -> list[str]:
     return names
 
 
-def _of_warmstart(workspace: Workspace) -> list[str]:
+def _of_warmstart(workspace: Workspace, item: str) -> list[str]:
     """The weights and settings of model.path."""
+    del item
     if not (workspace.initial_dir / INITIAL).is_file():
         return []
     try:
@@ -62,6 +61,25 @@ def _of_warmstart(workspace: Workspace) -> list[str]:
         and _is(weights_sha256, initial.path, initial.weights_sha256)
     )
     return [] if same else [_name(initial.path, workspace.root)]
+
+
+def _of_benchmark(workspace: Workspace, item: str) -> list[str]:
+    """The local files of benchmarks."""
+    found = [
+        name
+        for file in sorted(workspace.benchmarks_dir.glob(f"{item}/*/scores.json"))
+        for name in _changed_files(read_json(file)["data"]["local"], workspace.root)
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _changed_files(files: Mapping[str, str], root: Path) -> list[str]:
+    """Return the names of those that are gone or have another hash than is recorded."""
+    return [
+        name
+        for name, sha256 in files.items()
+        if not (root / name).is_file() or file_sha256(root / name) != sha256
+    ]
 
 
 def _is(sha256_of: Callable[[Path], str], folder: Path, expected: str) -> bool:
@@ -76,7 +94,8 @@ def _name(path: Path, root: Path) -> str:
     return str(path.relative_to(root.resolve()) if inside else path)
 
 
-_CHANGED: dict[str, Callable[[Workspace], list[str]]] = {
+_CHANGED: dict[str, Callable[[Workspace, str], list[str]]] = {
     "prepare": _of_prepare,
     "warmstart": _of_warmstart,
+    "benchmark": _of_benchmark,
 }

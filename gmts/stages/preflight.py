@@ -5,6 +5,8 @@ from pathlib import Path
 
 from gmts.config import ConfigError, Params
 from gmts.imports import load_function
+from gmts.stages.benchmark import make_exam
+from gmts.stages.workspace import Workspace
 
 
 def check_model_folder(params: Params, root: Path) -> None:
@@ -32,6 +34,10 @@ def check_own_functions(params: Params, root: Path) -> None:
         ("data.custom", params.data.source == "custom", params.data.custom, 1),
         ("rewards.custom", params.rewards.scorer == "custom", params.rewards.custom, 3),
         ("selection.custom", params.selection.score == "custom", params.selection.custom, 2),
+        *(
+            (f"benchmarks.{name}.custom", True, config.custom, 3)
+            for name, config in params.benchmarks.items()
+        ),
     )
     for key, used, path, num_arguments in named:
         if used and path is not None:
@@ -41,3 +47,15 @@ def check_own_functions(params: Params, root: Path) -> None:
                 load_function(key, path, num_arguments)
             finally:
                 sys.path.remove(str(root))
+
+
+def check_benchmarks(params: Params, root: Path) -> None:
+    """Read the local files of benchmarks, long before their stages would.
+
+    Raises:
+        ConfigError: If the verdicts that one needs are not there.
+        ValueError: If a file is missing, has a broken row or is not the pinned one.
+    """
+    for name, config in params.benchmarks.items():
+        if config.path is not None:
+            make_exam(params, Workspace(root), name)

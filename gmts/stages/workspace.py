@@ -53,6 +53,11 @@ class Workspace:
         return self.root / "reports" / "evaluation" / model
 
     @property
+    def benchmarks_dir(self) -> Path:
+        """BENCHMARK/MODEL/, each as of `evaluation_dir`."""
+        return self.root / "reports" / "benchmarks"
+
+    @property
     def report_dir(self) -> Path:
         """index.html and plots/."""
         return self.root / "reports" / "report"

@@ -5,6 +5,7 @@ import json
 import logging
 import shutil
 import socket
+import threading
 from dataclasses import replace
 from itertools import cycle
 
@@ -13,7 +14,9 @@ import torch
 from lm_eval.api.instance import Instance
 from tokenizers.processors import TemplateProcessing
 
+from gmts.evaluation.benchmarks import read_rows_of
 from gmts.evaluation.cache import SampleCache, SamplingIdentity
+from gmts.evaluation.config import BenchmarkConfig
 from gmts.evaluation.lm import PolicyLM
 from gmts.evaluation.run import evaluate_policy, summarize
 from gmts.files import new_folder
@@ -21,6 +24,7 @@ from gmts.models.folder import load_tokenizer, save_model
 from gmts.models.template import PromptTemplate
 from gmts.rollout.sampler import Sample, Sampler
 from gmts.stages.evaluate import evaluate
+from tests.support.exams import entry, own_file
 from tests.support.tiny_run import (
     judged,
     tiny_model,
@@ -178,6 +182,30 @@ def test_scores_of_scripted_responses_are_those_computed_by_hand(tmp_path):
     assert summary["mean_tokens"] == 2
 
 
+def test_average_at_16_of_a_benchmark_is_the_one_computed_by_hand(tmp_path):
+    correct = (16, 4, 0)
+    script = [
+        response(RIGHT if number < count else WRONG) for count in correct for number in range(16)
+    ]
+    given = BenchmarkConfig(**entry(own_file(tmp_path, 3)))
+    rows = read_rows_of("amc23", given, tmp_path).rows
+    lm = policy_lm(ScriptedSampler(script), tmp_path, samples=16, chunk=2)
+    template = PromptTemplate.of(tiny_tokenizer(), "tokenizer")
+    config = replace(tiny_params().evaluate, samples=16, pass_at=(1, 4, 8, 16))
+    scorer = judged(lambda text: "a" in text)
+    found = evaluate_policy(lm, template, scorer, rows, config, task="gmts_amc23")
+    summary = summarize(found, config)
+    assert summary["average"]["value"] == pytest.approx(20 / 48)
+    assert summary["lm_eval_average"] == pytest.approx(20 / 48)
+    values = {k: estimate["value"] for k, estimate in summary["pass_at"].items()}
+    assert values == {
+        "1": pytest.approx(20 / 48),
+        "4": pytest.approx((1 + 265 / 364) / 3),  # 495 of 1820 draws of 4 miss all 4 right ones
+        "8": pytest.approx((1 + 25 / 26) / 3),  # 495 of 12870 draws of 8 do
+        "16": pytest.approx(2 / 3),
+    }
+
+
 def test_near_temperature_zero_responses_are_the_greedy_ones_of_lm_evals_own_model(tmp_path):
     from lm_eval.models.huggingface import HFLM
 
@@ -253,6 +281,26 @@ def test_a_failing_scorer_stops_the_evaluation_and_names_the_row(tmp_path):
     with pytest.raises(ZeroDivisionError) as caught:
         evaluate_policy(lm, template, judged(lambda text: 1 / 0), tiny_rows(2, "test"), config)
     assert caught.value.__notes__ == ["while judging a response to row test-0"]
+
+
+class LockedScorer:
+    """A scorer that no copy can be made of, as one with processes."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+
+    def __call__(self, response, ground_truth, meta):
+        with self.lock:
+            return judged(lambda text: "a" in text)(response, ground_truth, meta)
+
+
+def test_a_scorer_that_cannot_be_copied_judges_like_any_other(tmp_path):
+    script = [response(RIGHT), response(WRONG)] * 2
+    lm = policy_lm(ScriptedSampler(script), tmp_path, samples=2)
+    config = replace(tiny_params().evaluate, samples=2, pass_at=(1,))
+    template = PromptTemplate.of(tiny_tokenizer(), "tokenizer")
+    found = evaluate_policy(lm, template, LockedScorer(), tiny_rows(2, "test"), config)
+    assert [[v.correct for v in group] for group in found.verdicts] == [[True, False]] * 2
 
 
 def test_scores_are_never_served_across_models_that_share_a_cache(tmp_path):

@@ -1,8 +1,11 @@
+import json
 import shutil
 import subprocess
 import sys
 
 import pytest
+
+from tests.support.exams import entry
 
 
 @pytest.fixture
@@ -29,7 +32,7 @@ def test_help_names_every_command(clone):
     assert done.returncode == 0
     for command in (
         "run", "config", "prepare", "train", "evaluate", "publish", "generate", "runs", "clean",
-        "score",
+        "score", "rescore",
     ):  # fmt: skip
         assert command in done.stdout
 
@@ -43,6 +46,14 @@ def test_help_names_every_command(clone):
         (
             ["run", "rewards.scorer=custom", "rewards.custom=nowhere:reward"],
             "rewards.custom must name an importable module, got 'nowhere:reward'",
+        ),
+        (
+            ["run", f"benchmarks.amc23={json.dumps(entry('gone.jsonl', custom=None))}"],
+            "benchmarks.amc23.path must name a file, got",
+        ),
+        (
+            ["run", f"benchmarks.amc23={json.dumps(entry('gone.jsonl', custom='nowhere:f'))}"],
+            "benchmarks.amc23.custom must name an importable module, got 'nowhere:f'",
         ),
         (
             ["run", "selection.score=custom", "selection.custom=math:tau"],
