@@ -102,7 +102,8 @@ def settings() -> StepSettings:
         objective=ObjectiveConfig(
             algorithm="dapo", clip_ratio_low=0.2, clip_ratio_high=0.28, dual_clip=None, beta=0.0,
             normalize_by_std=True, std_ddof=1, denominator="selected", mask_kl=True,
-            kl_zero_tolerance=1e-5, overlong_filter=False,
+            kl_zero_tolerance=1e-5, overlong_filter=False, rollout_is=None,
+            rollout_is_threshold=2.0,
         ),
         selection=SelectionConfig(
             score="gmts", ratio=RATIO, side="top", scope="batch", score_policy="current",

@@ -33,6 +33,8 @@ class TokenBatch:
     """Unique in the mini-batch over all ranks; they order ties, so no layout may change them."""
     group_ids: Int[Tensor, " B"]
     """The question of each response; a group may be spread over ranks."""
+    rollout_log_probs: Float[Tensor, "B T"] | None = None
+    """log pi_rollout of the sampled tokens, from the engine that sampled them."""
 
     def rows(self, index: Int[Tensor, " R"]) -> Self:
         """Return the responses at `index`, in that order."""
@@ -40,7 +42,7 @@ class TokenBatch:
             field.name: None if (value := getattr(self, field.name)) is None else value[index]
             for field in fields(self)
         }
-        return type(self)(**picked)  # type: ignore[arg-type]  # one field alone may be None
+        return type(self)(**picked)  # type: ignore[arg-type]  # two fields alone may be None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

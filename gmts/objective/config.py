@@ -54,3 +54,13 @@ class ObjectiveConfig:
     overlong_filter: Annotated[
         bool, Doc("Leave responses that were cut at the length limit out of the loss.")
     ]
+    rollout_is: Annotated[
+        Literal["token"] | None,
+        Doc(
+            "token: the policy term of each token counts min(pi_old / pi_rollout, C) times, since "
+            "the rollout engine's probabilities are not quite the trainer's; null: off."
+        ),
+    ]
+    rollout_is_threshold: Annotated[
+        float, Ge(1), Doc("C: those weights are truncated here; read with rollout_is only.")
+    ]

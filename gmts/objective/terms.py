@@ -4,6 +4,10 @@
     grad l = omega grad log pi(o)
     omega = r A I(r, A) + beta (pi_ref / pi - 1)
 
+With objective.rollout_is the first term of l and of omega is multiplied by the number
+w = min(pi_old / pi_rollout, C): truncated importance sampling from an engine whose probabilities
+are not quite the trainer's.
+
 Everything is [B, T]. Masked positions are replaced by 0 before any exponential, so that they hold
 exact zeros and 0 * infinity never appears. Clamps are verl's: log r to [-20, 20] (GSPO: log s to at
 most 10), log(pi_ref / pi) to [-20, 20], D to at most 10; beyond a clamp that part of omega is 0.
@@ -46,6 +50,10 @@ class ObjectiveTerms:
     """A < 0 and r > c."""
     clamped: Bool[Tensor, "B T"]
     """A numeric clamp was in force."""
+    rollout_weights: Float[Tensor, "B T"] | None
+    """w, in (0, C], part of pg_loss and pg_omega; None without objective.rollout_is."""
+    truncated: Bool[Tensor, "B T"]
+    """pi_old / pi_rollout > C."""
 
     def omega(self, *, mask_kl: bool) -> Float[Tensor, "B T"]:
         """Return the coefficient by which tokens are scored; KL is part of it if it is masked."""
@@ -60,12 +68,12 @@ def objective_terms(
     Args:
         log_probs: log pi(o) of the sampled tokens; gradients flow through it alone. GSPO needs
             every response token of a row, the others only those that carry loss.
-        batch: Old and reference log-probs, advantages, mask.
-        config: Algorithm, clip bounds, beta.
+        batch: Old, reference and rollout log-probs, advantages, mask.
+        config: Algorithm, clip bounds, beta, rollout weights.
 
     Raises:
-        ValueError: If shapes or the mask's dtype are wrong, or the reference of a KL term is
-            missing.
+        ValueError: If shapes or the mask's dtype are wrong, or the reference of a KL term or the
+            log-probs behind rollout weights are missing.
     """
     _check(log_probs, batch, config)
     mask, zero = batch.response_mask, log_probs.new_zeros(())
@@ -83,16 +91,22 @@ def objective_terms(
         dual = (advantages < 0) & (value > config.dual_clip)
         surrogate = torch.where(dual, config.dual_clip * advantages, surrogate)
     inactive = high | low | dual | beyond
+    pg_omega = torch.where(inactive, zero, value * advantages)
+    weights, truncated = _rollout_weights(log_probs, batch, config)
+    if weights is not None:
+        surrogate, pg_omega = surrogate * weights, pg_omega * weights
     kl_loss, kl_omega, kl_beyond = _kl(log_probs, batch, config)
     return ObjectiveTerms(
         pg_loss=-surrogate,
-        pg_omega=torch.where(inactive, zero, value * advantages),
+        pg_omega=pg_omega,
         kl_loss=kl_loss,
         kl_omega=kl_omega,
         clipped_low=low,
         clipped_high=high,
         clipped_dual=dual,
         clamped=beyond | kl_beyond,
+        rollout_weights=weights,
+        truncated=truncated,
     )
 
 
@@ -117,6 +131,24 @@ def _sequence_ratio(log_ratio: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
 
 
 _RATIOS = {"token": _token_ratio, "sequence": _sequence_ratio}
+
+
+def _rollout_weights(
+    log_probs: Tensor, batch: TokenBatch, config: ObjectiveConfig
+) -> tuple[Tensor | None, Tensor]:
+    """Return w and where it is truncated; log(pi_old / pi_rollout) is clamped like log r.
+
+    Source: https://fengyao.notion.site/off-policy-rl (token-level TIS), as in verl's
+    algorithm.rollout_correction.rollout_is.
+    """
+    mask = batch.response_mask
+    if config.rollout_is is None or batch.rollout_log_probs is None:
+        return None, torch.zeros_like(mask)
+    zero = log_probs.new_zeros(())
+    log_ratio = torch.where(mask, batch.old_log_probs - batch.rollout_log_probs, zero).detach()
+    ratio = log_ratio.clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT).exp().to(log_probs.dtype)
+    weights = torch.where(mask, ratio.clamp_max(config.rollout_is_threshold), zero)
+    return weights, mask & (ratio > config.rollout_is_threshold)
 
 
 def _kl(
@@ -146,6 +178,7 @@ def _check(log_probs: Tensor, batch: TokenBatch, config: ObjectiveConfig) -> Non
         ("log_probs", log_probs),
         ("old_log_probs", batch.old_log_probs),
         ("ref_log_probs", batch.ref_log_probs),
+        ("rollout_log_probs", batch.rollout_log_probs),
     ):
         if tensor is not None and tensor.shape != mask.shape:
             raise ValueError(
@@ -159,3 +192,8 @@ def _check(log_probs: Tensor, batch: TokenBatch, config: ObjectiveConfig) -> Non
         )
     if config.beta > 0 and batch.ref_log_probs is None:
         raise ValueError(f"ref_log_probs must be given with objective.beta {config.beta}, got None")
+    if config.rollout_is is not None and batch.rollout_log_probs is None:
+        raise ValueError(
+            f"rollout_log_probs must be given with objective.rollout_is {config.rollout_is}, "
+            "got None"
+        )

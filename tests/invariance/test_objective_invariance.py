@@ -24,6 +24,7 @@ ALGORITHM = st.sampled_from(list(ALGORITHMS))
 DTYPES = st.sampled_from([torch.float32, torch.float64])
 DENOMINATORS = ("selected", "eligible", "all", "group_selected")
 FIELDS = ("pg_loss", "pg_omega", "kl_loss", "kl_omega", "clipped_low", "clipped_high", "clamped")
+FIELDS += ("rollout_weights", "truncated")
 LIMIT = 9
 
 
@@ -41,6 +42,7 @@ def mini_batch(seed, lengths, dtype=torch.float64):
         mask,
         old=log_probs - 0.3 * draw(seed + 1, *shape, dtype=dtype),
         ref=log_probs + 0.5 * draw(seed + 2, *shape, dtype=dtype),
+        rollout=log_probs - 0.8 * draw(seed + 7, *shape, dtype=dtype),
         advantages=draw(seed + 3, shape[0], dtype=dtype).round(),
         group_ids=draw(seed + 4, shape[0]).long() + 10,
     )
@@ -50,7 +52,8 @@ def mini_batch(seed, lengths, dtype=torch.float64):
 
 def settings_of(algorithm, **changes):
     bounds = {"clip_ratio_low": 0.05, "clip_ratio_high": 0.07} if algorithm == "gspo" else {}
-    return objective(**({"algorithm": algorithm, "beta": 0.04} | bounds | changes))
+    common = {"algorithm": algorithm, "beta": 0.04, "rollout_is": "token"}
+    return objective(**(common | bounds | changes))
 
 
 def assert_terms(found, expected, where, *, rtol=0.0, atol=0.0):
@@ -99,6 +102,7 @@ def test_padding_and_what_stands_in_it_change_nothing(seed, lengths, algorithm, 
         advantages=torch.cat([batch.advantages, garbage[:1]]),
         sample_ids=torch.arange(rows + 1),
         group_ids=torch.cat([batch.group_ids, torch.tensor([99])]),
+        rollout_log_probs=wider(batch.rollout_log_probs, garbage[[3, 0]]),
     )
     config = settings_of(algorithm)
     found = objective_terms(wider(log_probs, garbage[[1, 2]]), padded, config)

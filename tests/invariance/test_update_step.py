@@ -43,6 +43,9 @@ def reference_gradient(model, batch, prompts, settings, *, step=4):
                 "ref": None
                 if batch.ref_log_probs is None
                 else batch.ref_log_probs[row, :length].tolist(),
+                "rollout": None
+                if batch.rollout_log_probs is None
+                else batch.rollout_log_probs[row, :length].tolist(),
                 "A": batch.advantages[row].item(),
             }
         )
@@ -52,6 +55,7 @@ def reference_gradient(model, batch, prompts, settings, *, step=4):
         "eps2": objective.clip_ratio_high,
         "c": objective.dual_clip,
         "beta": objective.beta,
+        "C": objective.rollout_is_threshold if objective.rollout_is else None,
     }
     terms = loops.token_terms(responses, config)
     omega = [[pg + (pull if objective.mask_kl else 0.0) for _, pg, _, pull in row] for row in terms]
@@ -119,13 +123,15 @@ def assert_same(ours, expected, tolerance):
         {"score": "advantage", "ratio": 0.5},
         {"score": "none"},
         {"dual_clip": 1.1, "ratio": 0.8},
+        {"algorithm": "grpo", "beta": 0.05, "rollout_is": "token", "rollout_is_threshold": 1.2},
+        {"algorithm": "gspo", "rollout_is": "token", "clip_ratio_low": 0.3, "clip_ratio_high": 0.4},
     ],
     ids=str,
 )
 def test_the_gradient_is_that_of_a_plain_float64_loop(kind, changes):
     model = policy(kind)
     ref = 0.4 if changes.get("beta") else None
-    batch, prompts, stats = mini_batch(model, ADVANTAGES, old_shift=0.15, ref=ref)
+    batch, prompts, stats = mini_batch(model, ADVANTAGES, old_shift=0.15, ref=ref, rollout=0.6)
     settings = step_settings(**changes)
     ours, metrics = gradient(model, batch, prompts, stats, settings)
     expected, num_selected, count = reference_gradient(model, batch, prompts, settings)
@@ -210,13 +216,14 @@ def test_without_selection_its_switches_change_nothing(algorithm, denominator):
         {"clip_ratio_low": 0.01},
         {"dual_clip": 1.05},
         {"beta": 0.3},
+        {"rollout_is": "token"},
     ],
     ids=str,
 )
 def test_every_switch_reaches_the_gradient(changes):
     model = policy()
     batch, prompts, stats = mini_batch(
-        model, (1.0, -1.0, 0.9, -1.1), lengths=(9, 12, 7, 11), old_shift=0.3, ref=0.5
+        model, (1.0, -1.0, 0.9, -1.1), lengths=(9, 12, 7, 11), old_shift=0.3, ref=0.5, rollout=0.4
     )
     usual, _ = gradient(model, batch, prompts, stats, step_settings(ratio=0.5))
     other, _ = gradient(model, batch, prompts, stats, step_settings(**({"ratio": 0.5} | changes)))

@@ -19,13 +19,14 @@ SWITCHES = [
     {"score": "gmts", "ratio": 0.5, "denominator": "group_selected"},
     {"score": "gmts", "ratio": 0.5, "algorithm": "gspo", "denominator": "all"},
     {"score": "none", "algorithm": "dr_grpo"},
+    {"score": "gmts", "ratio": 0.3, "rollout_is": "token", "rollout_is_threshold": 1.1},
 ]
 
 
 def problem(switches):
     model = policy()
     ref = 0.1 if switches.get("beta") else None
-    batch, prompts, stats = mini_batch(model, ADVANTAGES, old_shift=0.15, ref=ref)
+    batch, prompts, stats = mini_batch(model, ADVANTAGES, old_shift=0.15, ref=ref, rollout=0.3)
     return model, batch, prompts, stats, step_settings(**switches)
 
 

@@ -1,7 +1,7 @@
 """The mathematics of docs/objective.md as plain float64 loops. Imports nothing from gmts.
 
-A batch is a list of responses, each a dict with lists over tokens (old, ref, new: log-probs;
-entropy), and A (advantage), id (sample), group.
+A batch is a list of responses, each a dict with lists over tokens (old, ref, new, rollout:
+log-probs; entropy), and A (advantage), id (sample), group.
 """
 
 import math
@@ -61,10 +61,14 @@ def token_terms(batch, config):
             value, omega, _ = surrogate(
                 ratio, response["A"], config["eps1"], config["eps2"], config["c"]
             )
+            w = 1.0
+            if config.get("C") is not None:
+                mismatch = response["old"][t] - response["rollout"][t]
+                w = min(math.exp(clip(mismatch, -20.0, 20.0)), config["C"])
             penalty, pull = 0.0, 0.0
             if config["beta"] > 0:
                 penalty, pull = kl(response["ref"][t] - response["new"][t], config["beta"])
-            terms.append((value, 0.0 if cut[t] else omega, penalty, pull))
+            terms.append((w * value, 0.0 if cut[t] else w * omega, penalty, pull))
         result.append(terms)
     return result
 

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -23,6 +24,14 @@ LOG_RATIOS = {
     "clamped down": -100.0,
 }
 KL_LOG_RATIOS = [0.0, 0.5, -0.5, 2.0, -9.0, -12.0, 100.0, -100.0]
+C = 2.0
+MISMATCHES = {
+    "rare in the sampler": [0.3, math.log(C), 0.7],
+    "truncated": [0.8, 5.0, 100.0],
+    "frequent in the sampler": [-0.3, -5.0, -100.0],
+    "none": [0.0, 0.0, 0.0],
+}
+"""log(pi_old / pi_rollout) of three tokens."""
 
 
 def loop_config(config):
@@ -32,10 +41,11 @@ def loop_config(config):
         "eps2": config.clip_ratio_high,
         "c": config.dual_clip,
         "beta": config.beta,
+        "C": config.rollout_is_threshold if config.rollout_is else None,
     }
 
 
-def case(log_ratios, kl_log_ratios, A):
+def case(log_ratios, kl_log_ratios, A, mismatches=(0.0, 0.0, 0.0)):
     """Three tokens over a vocabulary of 5, with the wanted log-ratios to old and reference."""
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(len(log_ratios), 5, generator=generator, dtype=torch.float64)
@@ -49,10 +59,13 @@ def case(log_ratios, kl_log_ratios, A):
         ref=(values + torch.tensor(kl_log_ratios, dtype=torch.float64))[None],
         advantages=torch.tensor([A], dtype=torch.float64),
     )
+    wanted = torch.tensor(mismatches[: len(log_ratios)], dtype=torch.float64)
+    batch = replace(batch, rollout_log_probs=batch.old_log_probs - wanted)
     response = {
         "new": values.tolist(),
         "old": batch.old_log_probs[0].tolist(),
         "ref": batch.ref_log_probs[0].tolist(),
+        "rollout": batch.rollout_log_probs[0].tolist(),
         "A": A,
     }
     return logits, ids, log_probs, batch, response
@@ -67,27 +80,44 @@ def test_omega_times_onehot_minus_p_is_autograds_gradient(algorithm, A, branch, 
         dual_clip = None
     for beta, kl_log_ratio in itertools.product([0.0, 0.04], KL_LOG_RATIOS):
         config = objective(algorithm=algorithm, dual_clip=dual_clip, beta=beta)
-        log_ratios = [LOG_RATIOS[branch]] * 3
-        logits, ids, log_probs, batch, response = case(log_ratios, [kl_log_ratio] * 3, A)
-        terms = objective_terms(log_probs[None], batch, config)
-        loss = (terms.pg_loss + terms.kl_loss).sum()
-        (gradient,) = torch.autograd.grad(loss, logits)
-        onehot = torch.nn.functional.one_hot(ids, 5).double()
-        p = logits.detach().softmax(-1)
-        omega = terms.omega(mask_kl=True)[0]
-        torch.testing.assert_close(-gradient, omega[:, None] * (onehot - p), rtol=1e-10, atol=1e-12)
-        assert torch.isfinite(gradient).all()
-        [expected] = loops.token_terms([response], loop_config(config))
-        # At a bound, whether r lies beyond it is a matter of the last bit of exp.
-        if not branch.startswith("at "):
-            expected_omega = torch.tensor([pg + kl for _, pg, _, kl in expected], dtype=omega.dtype)
-            torch.testing.assert_close(omega, expected_omega, rtol=1e-10, atol=1e-12)
-        values = torch.tensor(
-            [penalty - value for value, _, penalty, _ in expected], dtype=omega.dtype
-        )
-        torch.testing.assert_close(
-            (terms.pg_loss + terms.kl_loss)[0].detach(), values, rtol=1e-9, atol=1e-12
-        )
+        assert_autograds(config, case([LOG_RATIOS[branch]] * 3, [kl_log_ratio] * 3, A), branch)
+
+
+@pytest.mark.parametrize("algorithm", list(ALGORITHMS))
+@pytest.mark.parametrize("A", [1.5, -1.5])
+@pytest.mark.parametrize("branch", list(LOG_RATIOS))
+@pytest.mark.parametrize("mismatch", list(MISMATCHES))
+def test_omega_with_rollout_weights_is_autograds_gradient(algorithm, A, branch, mismatch):
+    dual_clip = None if algorithm == "gspo" else 3.0
+    for beta in (0.0, 0.04):
+        config = objective(
+            algorithm=algorithm, dual_clip=dual_clip, beta=beta, rollout_is="token",
+            rollout_is_threshold=C,
+        )  # fmt: skip
+        given = case([LOG_RATIOS[branch]] * 3, [0.5] * 3, A, MISMATCHES[mismatch])
+        assert_autograds(config, given, branch)
+
+
+def assert_autograds(config, given, branch):
+    """Compare loss and omega of one response with loops and with autograd through the logits."""
+    logits, ids, log_probs, batch, response = given
+    terms = objective_terms(log_probs[None], batch, config)
+    loss = (terms.pg_loss + terms.kl_loss).sum()
+    (gradient,) = torch.autograd.grad(loss, logits)
+    onehot = torch.nn.functional.one_hot(ids, 5).double()
+    p = logits.detach().softmax(-1)
+    omega = terms.omega(mask_kl=True)[0]
+    torch.testing.assert_close(-gradient, omega[:, None] * (onehot - p), rtol=1e-10, atol=1e-12)
+    assert torch.isfinite(gradient).all()
+    [expected] = loops.token_terms([response], loop_config(config))
+    # At a bound, whether r lies beyond it is a matter of the last bit of exp.
+    if not branch.startswith("at "):
+        expected_omega = torch.tensor([pg + kl for _, pg, _, kl in expected], dtype=omega.dtype)
+        torch.testing.assert_close(omega, expected_omega, rtol=1e-10, atol=1e-12)
+    values = torch.tensor([penalty - value for value, _, penalty, _ in expected], dtype=omega.dtype)
+    torch.testing.assert_close(
+        (terms.pg_loss + terms.kl_loss)[0].detach(), values, rtol=1e-9, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize(

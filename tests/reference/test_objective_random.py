@@ -1,6 +1,7 @@
 """Whole mini-batch losses of random settings: loss and logit gradient against plain loops."""
 
 import math
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -30,13 +31,15 @@ def configs(draw):
         beta=draw(st.sampled_from([0.0, 0.001, 0.04])),
         denominator=draw(st.sampled_from(["selected", "eligible", "all", "group_selected"])),
         mask_kl=draw(st.booleans()),
+        rollout_is=draw(st.sampled_from([None, "token"])),
+        rollout_is_threshold=draw(st.sampled_from([1.0, 2.0, 1e3])),
     )
 
 
 class Problem:
     """A random mini-batch, as tensors and as lists."""
 
-    def __init__(self, seed, lengths, old_noise, ref_noise):
+    def __init__(self, seed, lengths, old_noise, ref_noise, rollout_noise=0.7):
         generator = torch.Generator().manual_seed(seed)
 
         def normal(*shape):
@@ -60,6 +63,8 @@ class Problem:
             advantages=self.advantages,
             group_ids=self.groups,
         )
+        gaps = rollout_noise * normal(rows, width)
+        self.batch = replace(self.batch, rollout_log_probs=self.batch.old_log_probs - gaps)
         self.eligible = self.mask & (torch.rand(rows, width, generator=generator) < 0.7)
         self.selected = self.eligible & (torch.rand(rows, width, generator=generator) < 0.6)
 
@@ -69,12 +74,11 @@ class Problem:
         return [row[:length] for row, length in zip(rows, self.lengths, strict=True)]
 
     def responses(self):
-        new, old, ref = (
-            self.listed(tensor)
-            for tensor in (self.log_probs, self.batch.old_log_probs, self.batch.ref_log_probs)
-        )
-        pairs = zip(new, old, ref, self.advantages.tolist(), strict=True)
-        return [{"new": n, "old": o, "ref": f, "A": A} for n, o, f, A in pairs]
+        names = ("old_log_probs", "ref_log_probs", "rollout_log_probs")
+        tensors = (self.log_probs, *(getattr(self.batch, name) for name in names))
+        columns = [*map(self.listed, tensors), self.advantages.tolist()]
+        keys = ("new", "old", "ref", "rollout", "A")
+        return [dict(zip(keys, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def loop_config(config):
@@ -84,6 +88,7 @@ def loop_config(config):
         "eps2": config.clip_ratio_high,
         "c": config.dual_clip,
         "beta": config.beta,
+        "C": config.rollout_is_threshold if config.rollout_is else None,
     }
 
 
@@ -157,7 +162,7 @@ def test_loss_and_gradient_of_a_mini_batch_equal_plain_loops(config, seed, lengt
     expected_loss, expected = reference(problem, config)
     assert loss == pytest.approx(expected_loss, rel=1e-9, abs=1e-12)
     torch.testing.assert_close(gradient, expected, rtol=1e-9, atol=1e-12)
-    for flag in ("clipped_low", "clipped_high", "clipped_dual", "clamped"):
+    for flag in ("clipped_low", "clipped_high", "clipped_dual", "clamped", "truncated"):
         if bool(getattr(terms, flag).any()):
             event(flag)
     silent = (weights.pg == 0) & ((weights.kl == 0) | (terms.kl_omega == 0))

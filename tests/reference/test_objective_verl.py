@@ -26,7 +26,7 @@ def verl():
     assert importlib.metadata.version("verl") == "0.9.1"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # verl's own imports
-        from verl.trainer.ppo import core_algos
+        from verl.trainer.ppo import core_algos, rollout_corr_helper
         from verl.workers.config import ActorConfig
 
     def actor(**changes):
@@ -39,7 +39,7 @@ def verl():
             **changes,
         )
 
-    return SimpleNamespace(algorithms=core_algos, actor=actor)
+    return SimpleNamespace(algorithms=core_algos, actor=actor, correction=rollout_corr_helper)
 
 
 def rows(level):
@@ -87,6 +87,44 @@ def test_policy_losses_and_their_gradients_are_verls(verl, name, algorithm, leve
     torch.testing.assert_close(-ours.pg_omega, expected, rtol=1e-12, atol=1e-12)
     assert (expected == 0).any()  # beyond a bound or a clamp
     assert (expected != 0).any()  # within all of them
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("threshold", [1.0, 2.0, 5.0])
+@pytest.mark.parametrize(
+    ("name", "algorithm", "level"), [("vanilla", "dapo", "token"), ("gspo", "gspo", "sequence")]
+)
+def test_losses_with_rollout_weights_are_verls(verl, name, algorithm, level, threshold, sign):
+    log_probs, old, mask = rows(level)
+    advantages = torch.full((len(mask),), sign, dtype=torch.float64)
+    gaps = torch.tensor([0.0, 0.5, -0.5, 1.2, 30.0, -30.0], dtype=torch.float64)
+    log_ratio = gaps[torch.arange(mask.numel()) % len(gaps)].view(mask.shape)
+    ours = objective_terms(
+        log_probs,
+        token_batch(mask, old=old, rollout=old - log_ratio, advantages=advantages),
+        objective(
+            algorithm=algorithm, dual_clip=None if level == "sequence" else 3.0,
+            rollout_is="token", rollout_is_threshold=threshold,
+        ),
+    )  # fmt: skip
+    weights, metrics = verl.correction.compute_rollout_correction_weights(
+        log_ratio, mask, "token", threshold
+    )
+    theirs, _ = verl.algorithms.get_policy_loss_fn(name)(
+        old,
+        log_probs,
+        advantages[:, None].expand_as(old),
+        mask,
+        loss_agg_mode="token-sum",
+        config=verl.actor(clip_ratio_c=3.0),
+        rollout_is_weights=weights,
+    )
+    torch.testing.assert_close(ours.rollout_weights, weights, rtol=1e-12, atol=0)
+    assert ours.rollout_weights.mean().item() == pytest.approx(metrics["rollout_is_mean"], rel=1e-6)
+    share = ours.truncated.double().mean().item()
+    assert share == pytest.approx(metrics["rollout_is_ratio_fraction_high"], rel=1e-6)
+    torch.testing.assert_close(ours.pg_loss.sum(), theirs, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(-ours.pg_omega, gradient(theirs, log_probs), rtol=1e-12, atol=1e-12)
 
 
 def test_without_dual_clip_losses_are_verls_with_its_bound_out_of_reach(verl):

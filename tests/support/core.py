@@ -20,6 +20,8 @@ def objective(**changes) -> ObjectiveConfig:
         "mask_kl": True,
         "kl_zero_tolerance": 0.0,
         "overlong_filter": False,
+        "rollout_is": None,
+        "rollout_is_threshold": 2.0,
     }
     return ObjectiveConfig(**(values | changes))
 
@@ -36,7 +38,9 @@ def selection(**changes) -> SelectionConfig:
     return SelectionConfig(**(values | changes))
 
 
-def token_batch(mask, *, old=None, ref=None, advantages=None, sample_ids=None, group_ids=None):
+def token_batch(
+    mask, *, old=None, ref=None, rollout=None, advantages=None, sample_ids=None, group_ids=None
+):
     """Return a TokenBatch around a bool mask [B, T]; what is not given is zero or counted."""
     mask = torch.as_tensor(mask, dtype=torch.bool)
     rows = len(mask)
@@ -51,6 +55,7 @@ def token_batch(mask, *, old=None, ref=None, advantages=None, sample_ids=None, g
         group_ids=torch.zeros(rows, dtype=torch.long)
         if group_ids is None
         else torch.as_tensor(group_ids),
+        rollout_log_probs=rollout,
     )
 
 

@@ -62,8 +62,14 @@ _SIZES = {
 _KINDS = {"qwen2": _qwen2, "llama": _llama, "gpt2": _gpt2}
 
 
-def mini_batch(model, advantages, *, lengths=(5, 3, 1, 6), old_shift=0.0, ref=None, seed=0):
-    """Return (batch, prompts, stats of `model`); old log-probs lie `old_shift` * noise away."""
+def mini_batch(
+    model, advantages, *, lengths=(5, 3, 1, 6), old_shift=0.0, ref=None, rollout=None, seed=0
+):
+    """Return (batch, prompts, stats of `model`); old log-probs lie `old_shift` * noise away.
+
+    Reference log-probs lie `ref` * noise from the model's, rollout ones `rollout` * noise from the
+    old ones; None leaves them out.
+    """
     generator = torch.Generator().manual_seed(seed)
     rows, width = len(lengths), max(lengths)
     mask = torch.arange(width) < torch.tensor(lengths)[:, None]
@@ -86,6 +92,9 @@ def mini_batch(model, advantages, *, lengths=(5, 3, 1, 6), old_shift=0.0, ref=No
     if ref is not None:
         more = torch.randn(rows, width, generator=generator, dtype=torch.float64)
         changed["ref_log_probs"] = stats.log_probs.double() + ref * more
+    if rollout is not None:
+        gaps = torch.randn(rows, width, generator=generator, dtype=torch.float64)
+        changed["rollout_log_probs"] = changed["old_log_probs"] - rollout * gaps
     values = {name: getattr(batch, name) for name in TokenBatch.__dataclass_fields__}
     return TokenBatch(**(values | changed)), prompts, stats
 

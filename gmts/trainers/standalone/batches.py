@@ -143,13 +143,15 @@ def log_ratio_metrics(groups: Sequence[Group]) -> dict[str, float]:
 
 
 def _tokens(groups: Sequence[Group], device: torch.device) -> TokenBatch:
-    """Return ids, masks and ids of samples and groups; log-probs and advantages are still zero."""
+    """Return all but old and reference log-probs and advantages, which are still zero or None."""
     samples = [sample for group in groups for sample in group.samples]
     width = max(len(sample.token_ids) for sample in samples)
     ids = torch.zeros(len(samples), width, dtype=torch.long)
+    log_probs = torch.zeros(ids.shape)
     lengths = torch.tensor([len(sample.token_ids) for sample in samples])
     for row, sample in enumerate(samples):
         ids[row, : len(sample.token_ids)] = torch.tensor(sample.token_ids)
+        log_probs[row, : len(sample.log_probs)] = torch.tensor(sample.log_probs)
     numbers = [
         (group.draw * len(group.samples) + place, group.draw)
         for group in groups
@@ -164,6 +166,7 @@ def _tokens(groups: Sequence[Group], device: torch.device) -> TokenBatch:
         advantages=torch.zeros(len(samples), device=device),
         sample_ids=sample_ids.contiguous(),
         group_ids=group_ids.contiguous(),
+        rollout_log_probs=log_probs.to(device),
     )
 
 

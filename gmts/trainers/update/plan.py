@@ -94,6 +94,7 @@ def plan_update(
             "log-prob": stats.log_probs,
             "entropy": stats.entropy,
             "reference log-prob": batch.ref_log_probs,
+            "rollout log-prob": batch.rollout_log_probs if objective.rollout_is else None,
         },
         batch,
         step,
@@ -152,25 +153,28 @@ def plan_metrics(
 ) -> dict[str, float]:
     """Return sums over the mini-batch as shares of response tokens, and the selection's metrics.
 
+    With objective.rollout_is: rollout/is_weight_mean, of the weights as they are used, and
+    rollout/is_weight_truncated, the share of tokens whose weight was cut.
+
     Arguments are those of `plan_update`.
     """
     mask, terms, beta = batch.response_mask, plan.terms, settings.objective.beta
     log_ratio = torch.where(mask, (plan.stats.log_probs - batch.old_log_probs).abs(), 0.0)
     clipped = terms.clipped_low | terms.clipped_high | terms.clipped_dual
-    sums = torch.stack(
-        [
-            masked_sum(plan.weights.pg * terms.pg_loss + plan.weights.kl * terms.kl_loss, mask),
-            masked_sum(plan.stats.entropy, mask),
-            terms.clipped_low.sum(),
-            terms.clipped_high.sum(),
-            terms.clipped_dual.sum(),
-            terms.clamped.sum(),
-            masked_sum(terms.kl_loss, mask) / beta if beta else terms.clamped.sum() * 0,
-            log_ratio.sum(),
-        ]
-    ).double()
-    loss, *totals = global_sum(sums, process_group).tolist()
-    entropy, low, high, dual, clamped, kl, ratio = (
+    sums = [
+        masked_sum(plan.weights.pg * terms.pg_loss + plan.weights.kl * terms.kl_loss, mask),
+        masked_sum(plan.stats.entropy, mask),
+        terms.clipped_low.sum(),
+        terms.clipped_high.sum(),
+        terms.clipped_dual.sum(),
+        terms.clamped.sum(),
+        masked_sum(terms.kl_loss, mask) / beta if beta else terms.clamped.sum() * 0,
+        log_ratio.sum(),
+    ]
+    if terms.rollout_weights is not None:
+        sums += [masked_sum(terms.rollout_weights, mask), terms.truncated.sum()]
+    loss, *totals = global_sum(torch.stack(sums).double(), process_group).tolist()
+    entropy, low, high, dual, clamped, kl, ratio, *importance = (
         total / plan.selection.num_response_tokens for total in totals
     )
     metrics = {
@@ -187,6 +191,8 @@ def plan_metrics(
     }
     if beta:
         metrics["policy/kl"] = kl
+    if importance:
+        metrics["rollout/is_weight_mean"], metrics["rollout/is_weight_truncated"] = importance
     return metrics | selection_metrics(
         plan.selection,
         plan.scores,

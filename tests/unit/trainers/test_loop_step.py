@@ -112,6 +112,13 @@ def test_c15_the_importance_ratio_is_exactly_one_before_the_first_update():
     assert metrics["policy/log_ratio_abs_max"] == 0.0
 
 
+def test_rollout_weights_of_our_own_sampler_are_one_but_for_rounding():
+    metrics, _ = tiny_trainer(objective__rollout_is="token", rollout__temperature=0.6).step()
+    assert metrics["rollout/is_weight_mean"] == pytest.approx(1.0, abs=1e-4)
+    assert metrics["rollout/is_weight_truncated"] == 0.0
+    assert "rollout/is_weight_mean" not in tiny_trainer().step()[0]
+
+
 def test_carried_groups_have_true_importance_ratios():
     trainer = tiny_trainer(
         train__dynamic_sampling__enabled=True,

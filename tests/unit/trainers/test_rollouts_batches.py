@@ -23,6 +23,8 @@ CONFIG = ObjectiveConfig(
     mask_kl=True,
     kl_zero_tolerance=1e-5,
     overlong_filter=False,
+    rollout_is=None,
+    rollout_is_threshold=2.0,
 )
 
 
@@ -115,6 +117,18 @@ def test_reference_log_probs_come_from_the_reference():
     groups = measured([_group(0, [2, 1], [1, 0])], _pass(-1.0), CPU)
     tokens = _rollout(groups, {0}, reference=_pass(-3.0)).tokens
     assert tokens.ref_log_probs.tolist() == [[-3.0, -3.0], [-3.0, 0.0]]
+
+
+def test_rollout_log_probs_are_those_that_the_sampler_recorded():
+    group = _group(0, [2, 3], [1, 0])
+    samples = tuple(
+        replace(sample, log_probs=tuple(-0.5 * n for n in range(1, 1 + len(sample.token_ids))))
+        for sample in group.samples
+    )
+    groups = measured([replace(group, samples=samples)], _pass(-1.5), CPU)
+    tokens = _rollout(groups, {0}).tokens
+    assert tokens.rollout_log_probs.tolist() == [[-0.5, -1.0, 0.0], [-0.5, -1.0, -1.5]]
+    assert tokens.rows(torch.tensor([1])).rollout_log_probs.tolist() == [[-0.5, -1.0, -1.5]]
 
 
 def test_mini_batches_hold_whole_groups_and_the_last_may_be_smaller():

@@ -33,6 +33,39 @@ def test_an_old_log_prob_that_is_not_finite_is_refused_and_not_clamped(value):
         )  # fmt: skip
 
 
+def test_a_rollout_log_prob_that_is_not_finite_is_refused_where_it_is_used():
+    model = policy()
+    batch, prompts, stats = mini_batch(model, ADVANTAGES, rollout=0.1)
+    batch.rollout_log_probs[1, 2] = float("-inf")
+
+    def step(**changes):
+        own = copy.deepcopy(model)
+        optimizer = torch.optim.SGD(own.parameters(), lr=1.0)
+        settings = step_settings(**changes)
+        return update_step(own, optimizer, batch, prompts, stats, settings, step=4, moved=True)
+
+    assert step()["train/grad_norm"] > 0
+    with pytest.raises(
+        FloatingPointError, match="the rollout log-prob of sample 10 at position 2 is -inf"
+    ):
+        step(rollout_is="token")
+
+
+def test_rollout_weights_are_reported_over_all_response_tokens():
+    model = policy()
+    batch, prompts, stats = mini_batch(model, ADVANTAGES)  # 5 + 3 + 1 + 6 tokens
+    ratio = torch.ones_like(batch.old_log_probs)
+    ratio[0, :4], ratio[3, :2] = 8.0, 0.25
+    batch = dataclasses.replace(batch, rollout_log_probs=batch.old_log_probs - ratio.log())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    metrics = update_step(
+        model, optimizer, batch, prompts, stats, step_settings(rollout_is="token"), step=0,
+        moved=False,
+    )  # fmt: skip
+    assert metrics["rollout/is_weight_mean"] == pytest.approx((4 * 2 + 2 * 0.25 + 9) / 15)
+    assert metrics["rollout/is_weight_truncated"] == pytest.approx(4 / 15)
+
+
 def test_the_rounding_of_another_micro_batch_moves_no_token_over_a_clip_bound():
     model = policy(dtype=torch.float32)
     batch, prompts, stats = mini_batch(model, ADVANTAGES, lengths=(60, 50, 40, 55))
