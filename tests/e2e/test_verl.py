@@ -50,7 +50,9 @@ def tree_of(process):
 def finished(tmp_path_factory):
     """Return (folder, launch, outcome, processes of the killed run)."""
     folder = tmp_path_factory.mktemp("verl")
-    overrides = verl_overrides(folder, steps=STEPS, ranks=RANKS, score="gmts", ratio=RATIO)
+    overrides = verl_overrides(
+        folder, steps=STEPS, ranks=RANKS, score="gmts", ratio=RATIO, rollout_is="token"
+    )
     launch = launch_of(folder, overrides, steps=STEPS, ranks=RANKS, kept=1)
     (folder / "overrides.json").write_text(json.dumps(overrides))
     command = [sys.executable, "-m", "tests.support.verl_start"]
@@ -87,6 +89,9 @@ def test_a_killed_run_resumes_and_logs_every_step_once(finished):
         assert record["train/grad_norm"] > 0
         assert record["train/lr"] == pytest.approx(0.01)
         assert record["rollout/probability_gap_max"] < 1e-3
+        # our own sampler: the trainer's probabilities but for rounding
+        assert record["rollout/is_weight_mean"] == pytest.approx(1.0, abs=1e-3)
+        assert record["rollout/is_weight_truncated"] == 0.0
 
 
 def test_the_newest_checkpoint_alone_is_kept(finished):
@@ -131,7 +136,7 @@ def test_verls_own_trainer_and_engine_ran_with_our_loss(finished):
 
 @pytest.mark.parametrize("step", range(2 * STEPS))
 def test_the_selected_set_is_the_one_recomputed_from_the_dump(finished, step):
-    """A plain loop over all tokens of both ranks; on-policy omega is the advantage."""
+    """A plain loop over all tokens of both ranks; on-policy omega is weight x advantage."""
     parts = read_dump(finished[0] / "dumps", step)
     assert len(parts) == RANKS
     scored, chosen, samples, groups = [], set(), [], {}
@@ -151,7 +156,9 @@ def test_the_selected_set_is_the_one_recomputed_from_the_dump(finished, step):
                 )
                 advantage = float(batch.advantages[row])
                 clipped = (advantage > 0 and ratio > 1.28) or (advantage < 0 and ratio < 0.8)
-                omega = 0.0 if clipped else ratio * advantage
+                gap = float(batch.old_log_probs[row, column] - batch.rollout_log_probs[row, column])
+                weight = min(math.exp(gap), 2.0)
+                omega = 0.0 if clipped else weight * ratio * advantage
                 score = abs(omega) * float(stats.entropy[row, column])
                 scored.append((score, (sample, column)))
                 if content["selected"][row, column]:

@@ -23,13 +23,22 @@ ALGORITHMS = {
     "unmasked": {"algorithm": "grpo", "beta": 0.05, "mask_kl": False, "denominator": "eligible"},
     "dual": {"algorithm": "dr_grpo", "dual_clip": 1.05, "denominator": "group_selected"},
     "old": {"algorithm": "dapo", "score_policy": "old", "denominator": "all"},
-}
+    "weighted": {
+        "algorithm": "grpo", "beta": 0.05, "rollout_is": "token", "rollout_is_threshold": 1.3,
+    },
+    "weighted_gspo": {
+        "algorithm": "gspo", "clip_ratio_low": 3e-4, "clip_ratio_high": 4e-4, "rollout_is": "token",
+    },
+}  # fmt: skip
 CASES = [
     *(("grpo", score, micro) for score in ("ets", "gmts") for micro in (1, 4)),
     *(("dapo", score, micro) for score in ("ets", "gmts") for micro in (1, 2)),
     *(("dapo", score, 2) for score in ("logit_gradient", "advantage", "random")),
     *((name, "gmts", 2) for name in ("gspo", "unmasked", "dual", "old")),
+    *(("weighted", "gmts", micro) for micro in (1, 4)),
+    ("weighted_gspo", "gmts", 2),
 ]
+PLAIN = ("grpo", "dapo", "weighted")
 STEPS = 2
 """The first reuses the old-log-prob pass, the second scores a policy that has moved."""
 
@@ -54,7 +63,7 @@ def ranks(request, tmp_path_factory):
         for name, score, micro in CASES
     ]
     plain = {"micro": 2, "epochs": STEPS, "owner": owner}
-    for name in ("grpo", "dapo"):
+    for name in PLAIN:
         changes = {**ALGORITHMS[name], "score": "none"}
         cases.append({"name": f"{name}-none", "changes": changes, **plain})
         cases.append({"name": f"{name}-stock", "changes": changes, "stock": True, **plain})
@@ -120,7 +129,15 @@ def test_verl_selects_the_same_tokens_and_moves_the_weights_alike(ranks, algorit
         assert found[name] == pytest.approx(metrics[name], rel=1e-3, abs=1e-6), name
 
 
-@pytest.mark.parametrize("algorithm", ["grpo", "dapo"])
+def test_the_weights_of_a_sampler_that_differs_decide_what_is_selected_and_learnt():
+    usual, _, selections = standalone(changes_of("grpo", "gmts"))
+    weighted, metrics, chosen = standalone(changes_of("weighted", "gmts"))
+    assert not torch.equal(chosen[0], selections[0])
+    assert (change_of(weighted)[0] - change_of(usual)[0]).norm() > 0.1 * change_of(usual)[0].norm()
+    assert 0.1 < metrics["rollout/is_weight_truncated"] < 0.6
+
+
+@pytest.mark.parametrize("algorithm", PLAIN)
 def test_score_none_is_verls_own_training_bit_for_bit(ranks, algorithm):
     ours = torch.load(ranks / f"{algorithm}-none" / "weights.pt", weights_only=True)
     stock = torch.load(ranks / f"{algorithm}-stock" / "weights.pt", weights_only=True)
@@ -129,7 +146,7 @@ def test_score_none_is_verls_own_training_bit_for_bit(ranks, algorithm):
         assert torch.equal(ours[name], value), name
 
 
-@pytest.mark.parametrize("algorithm", ["grpo", "dapo"])
+@pytest.mark.parametrize("algorithm", PLAIN)
 def test_the_standalone_trainers_plain_algorithm_is_verls(ranks, algorithm):
     weights, _, _ = standalone({**ALGORITHMS[algorithm], "score": "none"})
     du, _ = change_of(weights)

@@ -116,6 +116,17 @@ def refused():
         "actor_rollout_ref.actor.shuffle": True,
         "actor_rollout_ref.rollout.top_p": 0.9,
         "algorithm.rollout_correction.rollout_is": "token",
+        "algorithm.rollout_correction.rollout_is_batch_normalize": True,
+    }
+    corrected = good | {
+        "algorithm.rollout_correction.rollout_is": "token",
+        "algorithm.rollout_correction.rollout_is_threshold": 2.0,
+        "actor_rollout_ref.rollout.calculate_log_probs": True,
+    }
+    unlike = {
+        "algorithm.rollout_correction.rollout_is": None,
+        "algorithm.rollout_correction.rollout_is_threshold": 3.0,
+        "actor_rollout_ref.rollout.calculate_log_probs": False,
     }
 
     def said(config, **changes):
@@ -126,7 +137,16 @@ def refused():
         return None
 
     found = {key: said(good | {key: value}) for key, value in bad.items()}
-    return {"good": said(good), "overlong": said(good, overlong_filter=True), **found}
+    weighted = {
+        key: said(corrected | {key: value}, rollout_is="token") for key, value in unlike.items()
+    }
+    return {
+        "good": said(good),
+        "corrected": said(corrected, rollout_is="token"),
+        "overlong": said(good, overlong_filter=True),
+        "weighted": weighted,
+        **found,
+    }
 
 
 def buffer():

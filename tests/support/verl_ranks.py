@@ -34,10 +34,13 @@ def model32():
 
 
 def fixed_batch(model):
-    """Return (batch, prompts, stats) in float32: four groups of two, a reference nearby."""
-    batch, prompts, stats = mini_batch(model, ADVANTAGES, lengths=LENGTHS, ref=0.4)
+    """Return (batch, prompts, stats) in float32: four groups of two.
+
+    The reference is nearby, and the sampler's log-probs are not quite the trainer's.
+    """
+    batch, prompts, stats = mini_batch(model, ADVANTAGES, lengths=LENGTHS, ref=0.4, rollout=0.6)
     values = {name: getattr(batch, name) for name in TokenBatch.__dataclass_fields__}
-    for name in ("old_log_probs", "ref_log_probs", "advantages"):
+    for name in ("old_log_probs", "ref_log_probs", "rollout_log_probs", "advantages"):
         values[name] = values[name].float()
     # As verl's rows are named: numbers from 0 in the order of the data set.
     values["sample_ids"] = torch.arange(len(LENGTHS))
@@ -93,6 +96,7 @@ def verl_data(batch: TokenBatch, prompts, stats: TokenStats, rows):
         "loss_mask": nested(ones),
         "old_log_probs": nested([batch.old_log_probs[row, : cut[row]] for row in rows]),
         "ref_log_prob": nested([batch.ref_log_probs[row, : cut[row]] for row in rows]),
+        "rollout_log_probs": nested([batch.rollout_log_probs[row, : cut[row]] for row in rows]),
         "entropy": nested([stats.entropy[row, : cut[row]] for row in rows]),
         "advantages": nested([batch.advantages[row].expand(cut[row]).clone() for row in rows]),
         "index": [int(batch.group_ids[row]) for row in rows],
@@ -101,6 +105,17 @@ def verl_data(batch: TokenBatch, prompts, stats: TokenStats, rows):
         "global_steps": [1 for _ in rows],
     }
     return tu.get_tensordict(tensors, {"temperature": 1.0, "calculate_entropy": False})
+
+
+def add_verls_weights(data, threshold):
+    """Do to a batch what verl's trainer does under algorithm.rollout_correction.rollout_is."""
+    from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_weights
+
+    offsets = data["response_mask"].offsets()
+    log_ratio = data["old_log_probs"].values() - data["rollout_log_probs"].values()
+    ones = torch.ones_like(log_ratio)[None]
+    weights, _ = compute_rollout_correction_weights(log_ratio[None], ones, "token", threshold)
+    data["rollout_is_weights"] = torch.nested.nested_tensor_from_jagged(weights[0], offsets)
 
 
 def worker_of(kind, folder, micro):
@@ -214,6 +229,8 @@ def train(case, folder, rank, ranks):
         worker.configure(from_config(options))
     rows = [row for row in range(len(LENGTHS)) if case["owner"][row] == rank]
     data = verl_data(*fixed_batch(model32()), rows)
+    if options["objective"]["rollout_is"]:
+        add_verls_weights(data, options["objective"]["rollout_is_threshold"])
     tu.assign_non_tensor(
         data, mini_batch_size=len(LENGTHS), global_batch_size=len(LENGTHS), epochs=case["epochs"]
     )

@@ -67,6 +67,7 @@ def verl_overrides(
         "algorithm.adv_estimator": "gmts_group",
         "algorithm.filter_groups.enable": "true",
         "algorithm.filter_groups.metric": "acc",
+        "algorithm.rollout_correction.rollout_is": options.objective.rollout_is or "null",
         "critic.enable": "false",
         "data.train_files": folder / "train.parquet",
         "data.val_files": folder / "validation.parquet",

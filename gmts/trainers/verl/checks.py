@@ -22,8 +22,18 @@ _RULES: Mapping[str, Rule] = {
         "false: old log-probs are the training engine's",
     ),
     "algorithm.rollout_correction.rollout_is": (
-        lambda value, _: value is None,
-        "null: its weights are no part of omega",
+        lambda value, options: value == options.objective.rollout_is,
+        "objective.rollout_is",
+    ),
+    "algorithm.rollout_correction.rollout_is_threshold": (
+        lambda value, options: (
+            options.objective.rollout_is is None or value == options.objective.rollout_is_threshold
+        ),
+        "objective.rollout_is_threshold",
+    ),
+    "algorithm.rollout_correction.rollout_is_batch_normalize": (
+        lambda value, _: not value,
+        "false: weights are what they are",
     ),
     "algorithm.rollout_correction.rollout_rs": (
         lambda value, _: value is None,
@@ -52,6 +62,10 @@ _RULES: Mapping[str, Rule] = {
     "actor_rollout_ref.model.use_fused_kernels": (
         lambda value, _: not value,
         "false: entropies come from logits",
+    ),
+    "actor_rollout_ref.rollout.calculate_log_probs": (
+        lambda value, options: options.objective.rollout_is is None or value,
+        "true with objective.rollout_is",
     ),
     "actor_rollout_ref.rollout.top_p": (lambda value, _: value == 1, "1"),
     "actor_rollout_ref.rollout.top_k": (lambda value, _: value in (-1, 0), "-1"),

@@ -12,7 +12,7 @@ from gmts.objective.config import ObjectiveConfig
 from gmts.objective.terms import objective_terms
 from gmts.tensors import masked_sum
 from gmts.trainers.update.plan import Plan
-from gmts.trainers.verl.rows import nested_like, padded
+from gmts.trainers.verl.rows import nested_like, optional, padded
 
 TOKEN_WEIGHTS, KL_WEIGHTS = "token_weights", "gmts_kl_weights"
 SCORED, ADVANTAGES = "gmts_scored_log_probs", "gmts_advantages"
@@ -54,12 +54,11 @@ class SelectedLoss:
             response_ids=padded(data["responses"]),
             response_mask=mask,
             old_log_probs=padded(data["old_log_probs"]).float(),
-            ref_log_probs=(
-                padded(data["ref_log_prob"]).float() if "ref_log_prob" in data else None
-            ),
+            ref_log_probs=optional(data, "ref_log_prob"),
             advantages=data[ADVANTAGES],
             sample_ids=torch.arange(len(mask)),
             group_ids=torch.arange(len(mask)),
+            rollout_log_probs=optional(data, "rollout_log_probs"),
         )
         pg_weights, kl_weights = padded(data[TOKEN_WEIGHTS]), padded(data[KL_WEIGHTS])
         own = no_padding_2_padding(model_output["log_probs"], data)[:, : mask.shape[1]].float()

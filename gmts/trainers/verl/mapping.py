@@ -89,6 +89,8 @@ _OBJECTIVE: tuple[Line, ...] = (
     _copy("objective.beta", "actor_rollout_ref.actor.kl_loss_coef"),
     _copy("objective.normalize_by_std", "algorithm.norm_adv_by_std_in_grpo"),
     _translated("objective.std_ddof", ESTIMATORS, "algorithm.adv_estimator"),
+    _copy("objective.rollout_is", "algorithm.rollout_correction.rollout_is"),
+    _copy("objective.rollout_is_threshold", "algorithm.rollout_correction.rollout_is_threshold"),
 )
 
 _ROLLOUT: tuple[Line, ...] = (
@@ -254,6 +256,7 @@ FIXED: dict[str, Any] = {
     "actor_rollout_ref.actor.kl_loss_type": "low_var_kl",  # k3, with our clamps
     "actor_rollout_ref.actor.optim.lr_scheduler_type": "constant",
     "actor_rollout_ref.model.trust_remote_code": False,
+    "actor_rollout_ref.rollout.calculate_log_probs": True,  # rollout weights, and metrics of gaps
     "actor_rollout_ref.rollout.do_sample": True,
     "actor_rollout_ref.rollout.val_kwargs.do_sample": True,
     "data.shuffle": True,

@@ -16,6 +16,8 @@ _VERLS: Mapping[str, str] = {
     "actor/pg_clipfrac": "policy/clipped",
     "training/rollout_probs_diff_mean": "rollout/probability_gap_mean",
     "training/rollout_probs_diff_max": "rollout/probability_gap_max",
+    "rollout_corr/rollout_is_mean": "rollout/is_weight_mean",
+    "rollout_corr/rollout_is_ratio_fraction_high": "rollout/is_weight_truncated",
     "training/epoch": "data/epoch",
     "timing_s/gen": "time/rollout",
     "timing_s/old_log_prob": "time/old_log_probs",

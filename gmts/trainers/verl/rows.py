@@ -92,16 +92,21 @@ def token_batch(data: Any, process_group: ProcessGroup | None) -> TokenBatch:
     """
     mask = padded(data["response_mask"]).bool()
     ids = row_ids(names_of(data), process_group)
-    ref = padded(data["ref_log_prob"]).float() if "ref_log_prob" in data else None
     return TokenBatch(
         response_ids=padded(data["responses"]),
         response_mask=mask,
         old_log_probs=padded(data["old_log_probs"]).float(),
-        ref_log_probs=ref,
+        ref_log_probs=optional(data, "ref_log_prob"),
         advantages=_per_response(padded(data["advantages"]).float(), mask),
         sample_ids=ids.sample_ids.to(mask.device),
         group_ids=ids.group_ids.to(mask.device),
+        rollout_log_probs=optional(data, "rollout_log_probs"),
     )
+
+
+def optional(data: Any, name: str) -> Tensor | None:
+    """Return a nested field of a verl batch padded in float32, None where there is none."""
+    return padded(data[name]).float() if name in data else None
 
 
 def _per_response(advantages: Tensor, mask: Tensor) -> Tensor:

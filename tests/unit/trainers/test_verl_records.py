@@ -36,6 +36,8 @@ def test_our_names_come_before_verls_for_the_same_thing():
         "gmts/reward/mean": 0.5,
         "actor/loss": 7.0,
         "val-core/letters/acc/mean@2": 0.75,
+        "rollout_corr/rollout_is_mean": 1.25,
+        "rollout_corr/rollout_is_ratio_fraction_high": 0.125,
         "perf/anything": 1.0,
     }
     assert translated(record) == {
@@ -43,6 +45,8 @@ def test_our_names_come_before_verls_for_the_same_thing():
         "reward/mean": 0.5,
         "train/loss": 7.0,
         "validation/accuracy": 0.75,
+        "rollout/is_weight_mean": 1.25,
+        "rollout/is_weight_truncated": 0.125,
     }
 
 

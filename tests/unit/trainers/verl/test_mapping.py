@@ -60,6 +60,20 @@ CHANGED = {
     "objective.denominator": ("eligible", {f"{OWN}.objective.denominator": "eligible"}),
     "objective.mask_kl": (False, {f"{OWN}.objective.mask_kl": False}),
     "objective.kl_zero_tolerance": (0.25, {f"{OWN}.objective.kl_zero_tolerance": 0.25}),
+    "objective.rollout_is": (
+        "token",
+        {
+            "algorithm.rollout_correction.rollout_is": "token",
+            f"{OWN}.objective.rollout_is": "token",
+        },
+    ),
+    "objective.rollout_is_threshold": (
+        3.5,
+        {
+            "algorithm.rollout_correction.rollout_is_threshold": 3.5,
+            f"{OWN}.objective.rollout_is_threshold": 3.5,
+        },
+    ),
     "selection.score": ("custom", {f"{OWN}.selection.score": "custom"}),
     "selection.ratio": (0.3, {f"{OWN}.selection.ratio": 0.3}),
     "selection.side": ("bottom", {f"{OWN}.selection.side": "bottom"}),
