@@ -1,12 +1,12 @@
 """The flow of the stage deployments: one stage, after whatever it needs, in the worker's clone."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
-from prefect.concurrency.sync import concurrency
 from prefect.states import Completed
 
 from flows.clone import clone_alone
@@ -15,6 +15,7 @@ from flows.experiment import CURRENT, Overrides, Preset, Seed, Target, write_exp
 from flows.handover import context_variable
 from flows.pools import check_here, stage_pool
 from flows.roster import enroll, sweep
+from flows.slots import slot
 from gmts.config import ConfigError
 from gmts.stages.code import code_sha256
 
@@ -92,10 +93,10 @@ def stage(
             f"{code_sha256(root)}: check the same commit out here"
         )
     shared = has_remote(root)
-    limits = [GPU_LIMIT] if stage_pool(target, root) == "gpu" else []
+    on_gpu = stage_pool(target, root) == "gpu"
     with clone_alone(root):
         write_experiment(root, preset, overrides, seed, params)
-        with concurrency(limits, occupy=1):
+        with slot(GPU_LIMIT) if on_gpu else nullcontext():
             reproduce(target, str(root), shared=shared)
         if shared:
             push(target, str(root))

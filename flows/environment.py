@@ -18,6 +18,10 @@ _DEFAULTS = {
     # SQLite has one writer; with several runs at once another waits longer than the default 5 s.
     "PREFECT_SERVER_DATABASE_CONNECTION_TIMEOUT": "60",
     "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
+    # A server that is started again must know who holds which slot: the database has only counts.
+    "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": (
+        "prefect.server.concurrency.lease_storage.filesystem"
+    ),
     "PREFECT_LOGGING_EXTRA_LOGGERS": "gmts",
     # A process waits for one more batch of logs before it ends.
     "PREFECT_LOGGING_TO_API_BATCH_INTERVAL": "0.2",

@@ -2,7 +2,7 @@
 
 Each process holds a lock on a file named after its run; the kernel lets go of it even on SIGKILL.
 A run whose file nobody holds has ended or lost its process. Then what is left of its tree is
-killed and the server is told, so that nothing stays Running.
+killed, its slot of a limit is given back and the server is told, so that nothing stays Running.
 """
 
 import fcntl
@@ -36,21 +36,36 @@ _MESSAGE = "The process of this run is gone (killed, out of memory, or its machi
 
 
 def enroll(flow: Any, flow_run: Any, state: Any) -> None:
-    """Hold the run's file until this process ends; an on_running hook of every flow.
+    """Hold the run's file until this process ends; an on_running hook of every flow."""
+    hold(str(flow_run.id), Path.cwd())
 
-    Processes that are started from now on carry the run's id as the name of a tree.
+
+def hold(run: str, root: Path) -> None:
+    """Hold the file of a run in the clone `root` until this process ends.
+
+    Processes that are started from now on carry the run's id as the name of a tree. What an earlier
+    try of the run has left is cleared away.
     """
-    run = str(flow_run.id)
     if run in _held:
         return
-    folder = _folder(Path.cwd())
+    folder = _folder(root)
     folder.mkdir(parents=True, exist_ok=True)
+    with _abandoned(folder / run) as abandoned:
+        if abandoned:
+            with get_client(sync_client=True) as client:
+                _clear(client, folder / run)
     temporary = folder / f".{run}"
-    handle = os.open(temporary, os.O_RDWR | os.O_CREAT, 0o644)
+    handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
     fcntl.flock(handle, fcntl.LOCK_EX)
     temporary.rename(folder / run)  # locked before anybody can see it
     _held[run] = handle
     os.environ[TREE_VARIABLE] = below(run)
+
+
+def note_lease(lease: UUID) -> None:
+    """Write the lease of a slot into this process's files, for the sweep to give back."""
+    for handle in _held.values():
+        os.pwrite(handle, str(lease).encode(), 0)
 
 
 def sweep(root: Path) -> list[str]:
@@ -64,12 +79,21 @@ def sweep(root: Path) -> list[str]:
             with _abandoned(file) as abandoned:
                 if not abandoned:
                     continue
-                killed = kill_tree(file.name)
+                killed = _clear(client, file)
                 if _end(client, UUID(file.name)):
                     logger.warning("run %s: %s %d left over", file.name, _MESSAGE, killed)
                     ended.append(file.name)
                 file.unlink()
     return ended
+
+
+def _clear(client: SyncPrefectClient, file: Path) -> int:
+    """Kill what is left of a run and give its slot back; return how many were killed."""
+    killed = kill_tree(file.name)
+    lease = file.read_text()
+    if lease:
+        client.release_concurrency_slots_with_lease(UUID(lease))
+    return killed
 
 
 @contextmanager
