@@ -27,14 +27,18 @@ _ENDS = ("Completed", "Failed", "Cancelled", "Crashed")
 
 
 def zombie_automation() -> Automation:
-    """Return the automation that marks a run Crashed after 150 s without a heartbeat."""
-    heartbeat = f"{_RUN_EVENTS}heartbeat"
+    """Return the automation that marks a run Crashed after 150 s without a heartbeat.
+
+    Pending counts as one: the worker that has taken a run may be gone before the run's process is
+    there. Runs that started otherwise have no heartbeat and are left alone.
+    """
+    heartbeat, pending = f"{_RUN_EVENTS}heartbeat", f"{_RUN_EVENTS}Pending"
     return Automation(
         name=ZOMBIES,
         description="Made by `gmts deploy`.",
         trigger=EventTrigger(
-            after={heartbeat},
-            expect={heartbeat, *(f"{_RUN_EVENTS}{end}" for end in _ENDS)},
+            after={heartbeat, pending},
+            expect={heartbeat, *(f"{_RUN_EVENTS}{state}" for state in ("Running", *_ENDS))},
             match={"prefect.resource.id": ["prefect.flow-run.*"]},
             for_each={"prefect.resource.id"},
             posture=Posture.Proactive,
