@@ -43,7 +43,7 @@ class StageError(RuntimeError):
 
 async def heals(task: Task[..., Any], run: TaskRun, state: Any) -> bool:
     """Tell Prefect whether to retry: the condition of every task that calls `dvc`."""
-    error = await state.result(raise_on_failure=False)
+    error = await state.aresult(raise_on_failure=False)
     return isinstance(error, StageError) and error.heals
 
 
