@@ -7,7 +7,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from gmts.cli import config_commands, orchestration_commands, run_commands, score_commands
+from gmts.cli import (
+    config_commands,
+    inspect_commands,
+    orchestration_commands,
+    run_commands,
+    score_commands,
+)
 from gmts.cli.dry_run import print_plan
 from gmts.cli.pipeline import BAD_INPUT, run_pipeline
 from gmts.cli.rescore_command import rescore
@@ -27,6 +33,11 @@ app.add_typer(
     config_commands.app, name="config", help="Look at the experiment or start from a preset."
 )
 app.add_typer(run_commands.app, name="runs", help="List, show, restore or delete finished runs.")
+app.add_typer(
+    inspect_commands.app,
+    name="inspect",
+    help="Look at rows as the model sees them, at verdicts, at the worst questions.",
+)
 app.command()(score_commands.score)
 app.command()(rescore)
 for command in orchestration_commands.COMMANDS:

@@ -81,9 +81,10 @@ def read_results(folder: Path) -> tuple[dict[str, Any], list[Judged]]:
     if not path.is_file():
         raise ValueError(f"{path} must exist: it holds the responses of {folder / SCORES}")
     found = file_sha256(path)
-    if found != scores["responses_sha256"]:
+    recorded = scores.get("responses_sha256")
+    if found != recorded:
         raise ValueError(
-            f"{path} must have the sha256 {scores['responses_sha256']} that {SCORES} records, got "
+            f"{path} must have the sha256 {recorded} that {SCORES} records, got "
             f"{found}: the file was changed or is corrupt"
         )
     try:

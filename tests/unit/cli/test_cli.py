@@ -32,7 +32,7 @@ def test_help_names_every_command(clone):
     assert done.returncode == 0
     for command in (
         "run", "config", "prepare", "train", "evaluate", "publish", "generate", "runs", "clean",
-        "score", "rescore",
+        "score", "rescore", "inspect",
     ):  # fmt: skip
         assert command in done.stdout
 
@@ -68,6 +68,7 @@ def test_help_names_every_command(clone):
         (["config", "set", "selection.ration=1"], "did you mean selection.ratio?"),
         (["runs", "show", "nothing"], "run must be one of (none yet), got 'nothing'"),
         (["generate", "2 + 2", "--model", "nowhere"], "nowhere"),
+        (["inspect", "eval", "nowhere"], "nowhere must be a folder with scores.json"),
         (["frobnicate"], "frobnicate"),
     ],
 )
