@@ -18,6 +18,7 @@ from gmts.cli.dry_run import print_plan
 from gmts.cli.pipeline import BAD_INPUT, run_pipeline
 from gmts.cli.rescore_command import rescore
 from gmts.cli.workplace import clone_root
+from gmts.rewards.sandbox.isolation import IsolationError
 
 app = typer.Typer(
     name="gmts",
@@ -161,6 +162,6 @@ def main() -> None:
     """Run the command line; bad input ends with one clear message and exit code 2."""
     try:
         app()
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, IsolationError) as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(BAD_INPUT)

@@ -63,6 +63,12 @@ def _scores(before: Mapping[str, Any], after: Mapping[str, Any]) -> Table:
     samples = before["samples"]
     rows = [(f"average@{samples}", before["average"], after["average"])]
     rows += [(f"pass@{k}", before["pass_at"][k], after["pass_at"][k]) for k in before["pass_at"]]
+    old_rates, new_rates = before.get("pass_rates", {}), after.get("pass_rates", {})
+    rows += [
+        (f"pass rate, {name}", old_rates[name], new_rates[name])
+        for name in old_rates
+        if name in new_rates
+    ]
     for name, old, new in rows:
         table.add_row(name, *(f"{100 * score['value']:.2f}%" for score in (old, new)))
     table.add_row("no answer", *(f"{100 * scores['no_answer']:.2f}%" for scores in (before, after)))

@@ -19,8 +19,16 @@ from gmts.data.records import (
 from gmts.data.rows import Row
 from gmts.data.sets.benchmarks import benchmark_question
 from gmts.data.sets.choice import CSQA
+from gmts.evaluation.code_questions import (
+    CODE_SYSTEM_PROMPT,
+    evalplus_meta,
+    evalplus_program,
+    humaneval_question,
+    mbpp_question,
+)
 from gmts.evaluation.config import BenchmarkConfig, BenchmarkName
 from gmts.files import file_sha256
+from gmts.rewards.code.evalplus import check_installed
 from gmts.rewards.extract import last_boxed
 
 SYSTEM_PROMPT = r"Please reason step by step, and put your final answer within \boxed{}."
@@ -34,17 +42,20 @@ _MINERVA_REL_TOL = 1e-4
 class Benchmark:
     """What gmts has to know of a benchmark."""
 
-    kind: Literal["math", "choice"]
+    kind: Literal["math", "choice", "code"]
     """The scorer (a value of rewards.scorer) that judges its rows."""
-    repo: str
-    """Id on the Hub."""
+    repo: str | None
+    """Id on the Hub; None where no repository is known that has the files."""
     files: tuple[str, ...]
     """Patterns of its files in the repository."""
     answer: Callable[[Record], str]
     """Returns a row's ground truth, or raises BadRowError."""
     question: Callable[[str, Record], str] = benchmark_question
+    system_prompt: str = SYSTEM_PROMPT
     meta: Callable[[Record], dict[str, Any]] = field(default=lambda record: {})
     """Returns what the scorer needs besides the ground truth."""
+    check: Callable[[], None] = lambda: None
+    """Raises ValueError where something that its verdicts need is not installed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +172,26 @@ BENCHMARKS: Mapping[BenchmarkName, Benchmark] = {
         files=("*validation*", "*dev*.json*"),
         answer=_yes_no,
     ),
+    "humaneval": Benchmark(
+        kind="code",
+        repo=None,
+        files=("HumanEvalPlus*.jsonl*",),
+        answer=evalplus_program,
+        question=humaneval_question,
+        system_prompt=CODE_SYSTEM_PROMPT,
+        meta=lambda record: evalplus_meta("humaneval", record),
+        check=check_installed,
+    ),
+    "mbpp": Benchmark(
+        kind="code",
+        repo=None,
+        files=("MbppPlus*.jsonl*",),
+        answer=evalplus_program,
+        question=mbpp_question,
+        system_prompt=CODE_SYSTEM_PROMPT,
+        meta=lambda record: evalplus_meta("mbpp", record),
+        check=check_installed,
+    ),
 }
 """By the keys of `benchmarks`."""
 
@@ -183,7 +214,13 @@ def read_rows_of(name: BenchmarkName, config: BenchmarkConfig, root: Path) -> Be
     if config.path is not None:
         paths = {config.path: root / config.path}
     else:
-        hub = {"repo": config.repo or benchmark.repo, "revision": str(config.revision)}
+        repo = config.repo or benchmark.repo
+        if repo is None:
+            raise ValueError(
+                f"{key}.repo must name a repository that has {', '.join(benchmark.files)}, got "
+                "null: none is known; docs/evaluation.md says where the files are from"
+            )
+        hub = {"repo": repo, "revision": str(config.revision)}
         paths = fetch(hub["repo"], hub["revision"], config.files or benchmark.files, key=key)
     rows: list[Row] = []
     places: dict[str, str] = {}
@@ -215,7 +252,7 @@ def _row(name: str, benchmark: Benchmark, record: Record, number: int) -> Row:
     return Row(
         id=f"{name}-{number}",
         messages=(
-            {"role": "system", "content": SYSTEM_PROMPT},
+            {"role": "system", "content": benchmark.system_prompt},
             {"role": "user", "content": benchmark.question(name, record)},
         ),
         ground_truth=benchmark.answer(record),

@@ -7,7 +7,16 @@ from annotated_types import Ge, Gt, Le, Lt
 from typing_extensions import Doc
 
 BenchmarkName = Literal[
-    "aime24", "aime25", "amc23", "math500", "minerva", "olympiadbench", "csqa", "csqa2"
+    "aime24",
+    "aime25",
+    "amc23",
+    "math500",
+    "minerva",
+    "olympiadbench",
+    "csqa",
+    "csqa2",
+    "humaneval",
+    "mbpp",
 ]
 """The benchmarks that have a task."""
 
@@ -29,8 +38,11 @@ class BenchmarkConfig:
         str | None, Doc("Hash of the canonical rows, as its manifest shows it; null: any.")
     ]
     greedy: Annotated[
-        bool,
-        Doc("One response, of the most probable tokens, in place of evaluate.samples sampled."),
+        bool | None,
+        Doc(
+            "One response, of the most probable tokens, in place of evaluate.samples sampled; "
+            "null: of code benchmarks only."
+        ),
     ]
     custom: Annotated[
         str | None,

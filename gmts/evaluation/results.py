@@ -49,6 +49,7 @@ def _line(judged: Judged) -> dict[str, Any]:
                 "reason": verdict.reason,
                 "extracted": verdict.extracted,
             }
+            | ({"statuses": dict(verdict.statuses)} if verdict.statuses else {})
             for response, verdict in zip(judged.responses, judged.verdicts, strict=True)
         ],
     }
@@ -116,6 +117,7 @@ def _judged(line: dict[str, Any]) -> Judged:
                 reason=r["reason"],
                 extracted=r["extracted"],
                 seconds=0.0,
+                statuses=r.get("statuses", {}),
             )
             for r in responses
         ),

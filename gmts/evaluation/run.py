@@ -11,7 +11,7 @@ from gmts.evaluation.cache import Response
 from gmts.evaluation.config import EvaluateConfig
 from gmts.evaluation.lm import PolicyLM, score_with
 from gmts.evaluation.results import RESPONSES, SCORES, SCORES_VERSION, Judged, write_responses
-from gmts.evaluation.statistics import average_at, estimate, pass_at
+from gmts.evaluation.statistics import average_at, estimate, pass_at, set_rates
 from gmts.evaluation.task import Judge, make_task, quiet_lm_eval, task_sha256
 from gmts.files import file_sha256, text_sha256, write_json
 from gmts.models.template import PromptTemplate
@@ -76,6 +76,11 @@ def summarize(evaluation: Evaluation, config: EvaluateConfig) -> dict[str, Any]:
         "no_answer": sum(v.extracted is None for v in verdicts) / len(verdicts),
         "mean_tokens": sum(r.num_tokens for r in responses) / len(responses),
     }
+    if any(v.statuses for v in verdicts):
+        rates = set_rates([[v.statuses for v in group] for group in evaluation.verdicts])
+        summary["pass_rates"] = {
+            name: asdict(estimate(values, **interval)) for name, values in rates.items()
+        }
     if evaluation.lm_eval_average is not None:
         summary["lm_eval_average"] = evaluation.lm_eval_average
     return summary

@@ -1,6 +1,6 @@
 """average@k, pass@k and their bootstrap intervals over questions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import comb
 
@@ -35,6 +35,28 @@ def pass_at(num_correct: Sequence[int], num_samples: int, k: int) -> list[float]
         raise ValueError(f"k must be in [1, {num_samples}], got {k}")
     whole = comb(num_samples, k)
     return [1.0 - comb(num_samples - correct, k) / whole for correct in num_correct]
+
+
+def set_rates(statuses: Sequence[Sequence[Mapping[str, str]]]) -> dict[str, list[float]]:
+    """Return each question's share of responses that pass each set of tests, and their `mean`.
+
+    A response passes a set only if it passes those before it too.
+
+    Args:
+        statuses: Of each response to each question; set -> pass or something else. At least one
+            response has them.
+    """
+    names = list(next(one for group in statuses for one in group if one))
+    rates = {
+        name: [
+            sum(all(one.get(earlier) == "pass" for earlier in names[: place + 1]) for one in group)
+            / len(group)
+            for group in statuses
+        ]
+        for place, name in enumerate(names)
+    }
+    means = [sum(values) / len(names) for values in zip(*rates.values(), strict=True)]
+    return rates | {"mean": means}
 
 
 def estimate(

@@ -21,6 +21,7 @@ def make_scorer(config: RewardsConfig) -> Scorer:
 
     Raises:
         ValueError: If rewards.custom cannot be imported or called.
+        IsolationError: If programs are to be judged and cannot be isolated here.
     """
     return _SCORERS[config.scorer](config)
 
@@ -129,6 +130,9 @@ def _code(config: RewardsConfig) -> Scorer:
     """Programs, judged by the tests in meta, or where there are none in the ground truth."""
     del config
     from gmts.rewards.code.scorer import score as score_code  # noqa: PLC0415  (of the extra code)
+    from gmts.rewards.sandbox.isolation import check_isolation  # noqa: PLC0415  (beside it)
+
+    check_isolation()  # before anything is sampled
 
     def score(response: str, ground_truth: str, meta: Mapping[str, Any]) -> Verdict:
         return score_code(response, str(meta.get("tests") or ground_truth), meta)

@@ -1,6 +1,7 @@
 """What a scorer says about one response."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +18,8 @@ class Verdict:
     """The answer found in the response; None if there was none."""
     seconds: float
     """Time the scorer took."""
+    statuses: Mapping[str, str] = field(default_factory=dict)
+    """Where tests come in sets (base, plus), what became of each: pass, fail or timeout."""
 
 
 class RewardError(RuntimeError):

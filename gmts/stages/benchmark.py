@@ -24,14 +24,20 @@ def benchmark(
     Raises:
         ConfigError: If params.yaml has no such benchmark, its kind of verdict is not there, or the
             model's prompt template is not the one it was trained with.
-        ValueError: If the benchmark's rows or the model folder are missing or broken.
+        ValueError: If the benchmark's rows or the model folder are missing or broken, or what its
+            verdicts need is not installed.
+        IsolationError: If programs are to be judged and cannot be isolated here.
         OSError: If the Hub cannot be reached.
     """
+    from gmts.evaluation.benchmarks import BENCHMARKS
+
     if name not in params.benchmarks:
         known = ", ".join(params.benchmarks) or "none"
         raise ConfigError(f"the benchmark must be one of params.yaml ({known}), got {name}")
     with stage_run(f"benchmark-{name}-{model}", workspace) as run:
         exam = make_exam(params, workspace, name)
+        if exam.rewards.scorer != "custom":
+            BENCHMARKS[name].check()
         with new_folder(workspace.benchmarks_dir / name / model) as target:
             scores = score_model(params, workspace, model, exam, target)
         report_scores(run, scores)
@@ -51,15 +57,16 @@ def make_exam(params: Params, workspace: Workspace, name: BenchmarkName) -> Exam
     from gmts.evaluation.benchmarks import BENCHMARKS, read_rows_of
     from gmts.evaluation.run import greedy_settings
 
-    config = params.benchmarks[name]
-    scorer = BENCHMARKS[name].kind if config.custom is None else "custom"
+    config, kind = params.benchmarks[name], BENCHMARKS[name].kind
+    scorer = kind if config.custom is None else "custom"
+    greedy = kind == "code" if config.greedy is None else config.greedy
     rewards = asdict(params.rewards) | {"scorer": scorer, "custom": config.custom}
     found = read_rows_of(name, config, workspace.root)
     return Exam(
         task=f"gmts_{name}",
         rows=found.rows[: params.evaluate.question_limit],
         rewards=parse_rewards(rewards),
-        config=greedy_settings(params.evaluate) if config.greedy else params.evaluate,
+        config=greedy_settings(params.evaluate) if greedy else params.evaluate,
         data={
             "benchmark": name,
             "sha256": found.rows_sha256,

@@ -111,7 +111,7 @@ def _changes(before: "list[Judged]", after: "list[Judged]") -> list[dict[str, An
     return found
 
 
-_COMPARED = ("correct", "score", "reason", "extracted")
+_COMPARED = ("correct", "score", "reason", "extracted", "statuses")
 
 
 def _write(
@@ -133,7 +133,8 @@ def _write(
         responses=[one.responses for one in judged],
         verdicts=[one.verdicts for one in judged],
     )
-    kept = {name: value for name, value in old.items() if name != "lm_eval_average"}
+    only_old = ("lm_eval_average", "pass_rates")  # the second is made anew where it still applies
+    kept = {name: value for name, value in old.items() if name not in only_old}
     scores = {
         **kept,
         "responses_sha256": file_sha256(folder / RESPONSES),

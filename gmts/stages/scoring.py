@@ -103,6 +103,8 @@ def report_scores(run: StageClock, scores: Mapping[str, Any]) -> None:
     average = scores["average"]
     run.values["average"] = average["value"]
     run.values["low"], run.values["high"] = average["low"], average["high"]
+    for name, rate in scores.get("pass_rates", {}).items():
+        run.values[f"pass_rate_{name}"] = rate["value"]
     run.values["truncated"] = scores["truncated"]
     run.values["sampled"] = scores["sampled"]
 

@@ -3,7 +3,6 @@
 import gzip
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -12,19 +11,12 @@ from gmts.evaluation.benchmarks import BENCHMARKS, read_rows_of
 from gmts.evaluation.config import BenchmarkConfig
 from gmts.evaluation.results import read_results, read_scores
 from gmts.evaluation.statistics import pass_at
-from gmts.files import file_sha256, new_folder
-from gmts.models.build_tokenizer import build_tokenizer
-from gmts.models.folder import load_tokenizer, save_model
-from gmts.models.identity import settings_sha256
-from gmts.models.initial import InitialModel, write_initial
-from gmts.models.template import PromptTemplate
+from gmts.files import file_sha256
 from gmts.rewards.scorer import make_scorer
 from gmts.stages.benchmark import benchmark, make_exam
 from gmts.stages.external import changed_inputs
 from gmts.stages.rescore import rescore
-from gmts.stages.workspace import Workspace
-from gmts.trainers.warmstart.model import build_model
-from tests.support.exams import FIXED, entry, exam_params, own_file
+from tests.support.exams import FIXED, entry, exam_params, own_file, text_workspace
 from tests.support.shared import shared_file
 from tests.support.tiny_run import put_initial, tiny_model, tiny_params, tiny_workspace
 
@@ -214,31 +206,12 @@ def smoke_workspace(root, name):
     path = shared_file(f"data/{FILES[name]}")
     config = BenchmarkConfig(**fields, path=str(path), greedy=False)
     rows = read_rows_of(name, config, root).rows[:8]
-    texts = [message["content"] for row in rows for message in row.messages]
-    tokenizer = build_tokenizer(texts, 512)
-    template = PromptTemplate.of(tokenizer, "tokenizer")
-    workspace = Workspace(root)
-    with new_folder(workspace.initial_dir) as folder:
-        model = build_model(tiny_params().warmstart, tokenizer, 0)
-        weights = save_model(folder, model, tokenizer, template, {"step": 0})
-        template = PromptTemplate.of(load_tokenizer(folder), "tokenizer")
-        write_initial(
-            folder,
-            InitialModel(
-                path=Path(),
-                weights_sha256=weights,
-                settings_sha256=settings_sha256(folder),
-                template_kind="tokenizer",
-                template_sha256=template.sha256,
-                built=True,
-            ),
-        )
-    return workspace, str(path)
+    return text_workspace(root, [m["content"] for row in rows for m in row.messages]), str(path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", list(BENCHMARKS))
-def test_every_benchmark_is_scored_on_a_model_of_the_smoke_presets_size(tmp_path, name):
+@pytest.mark.parametrize("name", list(FILES))
+def test_every_text_benchmark_is_scored_on_a_model_of_the_smoke_presets_size(tmp_path, name):
     workspace, path = smoke_workspace(tmp_path, name)
     settings = {
         "evaluate__samples": 16,

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from gmts.evaluation.evalplus import Statuses, check_samples, read_problems
+from gmts.rewards.code.evalplus import Statuses, check_samples, read_problems
 from tests.support.shared import shared_file
 
 pytest.importorskip("evalplus")

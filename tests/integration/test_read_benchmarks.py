@@ -61,3 +61,12 @@ def test_an_answer_that_is_none_is_named_with_file_and_line(tmp_path):
     file.write_text('{"question": "one?", "answer": "maybe"}\n')
     with pytest.raises(ValueError, match=r"rows\.jsonl:1: answer must be yes or no, got 'maybe'"):
         read_rows_of("csqa2", config(file), tmp_path)
+
+
+def test_a_benchmark_without_a_known_repository_asks_for_one(tmp_path):
+    given = BenchmarkConfig(
+        path=None, repo=None, revision="a" * 40, files=None, rows=None, sha256=None, greedy=None,
+        custom=None,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=r"benchmarks\.mbpp\.repo must name a repository that has"):
+        read_rows_of("mbpp", given, tmp_path)

@@ -4,6 +4,8 @@ import re
 import textwrap
 
 _FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$")
+NO_PROGRAM = "no closed block of Python code after the thinking part"
+"""Reason of a verdict on a response without a program."""
 _PYTHON = frozenset({"python", "py", "python3", "py3"})
 
 

@@ -7,7 +7,9 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gmts.rewards.code.extract import last_program
+from gmts.rewards.code.evalplus import KIND as EVALPLUS
+from gmts.rewards.code.evalplus import judge_evalplus
+from gmts.rewards.code.extract import NO_PROGRAM, last_program
 from gmts.rewards.code.judge import CodeJudge, Tests
 from gmts.rewards.verdict import Verdict
 
@@ -21,7 +23,7 @@ def score(response: str, ground_truth: str, meta: Mapping[str, Any]) -> Verdict:
         response: What the model wrote, without the prompt.
         ground_truth: The tests (Tests.source).
         meta: `kind` (assert, pytest, unittest or stdin), and where they are known `timeout_s`
-            in seconds and `entry_point`.
+            in seconds and `entry_point`. With kind evalplus `dataset` and `problem`.
 
     Raises:
         ValueError: If the tests are missing, of no known kind, or cannot be run in another process
@@ -29,13 +31,15 @@ def score(response: str, ground_truth: str, meta: Mapping[str, Any]) -> Verdict:
         IsolationError: If code cannot be isolated here.
     """
     start = time.perf_counter()
+    if meta.get("kind") == EVALPLUS:
+        return judge_evalplus(last_program(response), meta)
     tests = _tests(ground_truth, meta)
     program = last_program(response)
     if program is None:
         return Verdict(
             correct=False,
             score=0.0,
-            reason="no closed block of Python code after the thinking part",
+            reason=NO_PROGRAM,
             extracted=None,
             seconds=time.perf_counter() - start,
         )

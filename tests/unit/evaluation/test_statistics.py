@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from gmts.evaluation.statistics import average_at, estimate, pass_at
+from gmts.evaluation.statistics import average_at, estimate, pass_at, set_rates
 
 
 def test_average_at_k_is_the_share_of_correct_responses():
@@ -43,3 +43,15 @@ def test_equal_questions_have_no_spread_and_none_are_refused():
     assert (same.low, same.value, same.high) == (0.5, 0.5, 0.5)
     with pytest.raises(ValueError, match="at least one question"):
         estimate([], num_resamples=100, confidence=0.95, seed=0)
+
+
+def test_a_set_of_tests_counts_only_with_those_before_it():
+    statuses = [
+        [{"base": "pass", "plus": "pass"}, {"base": "fail", "plus": "pass"}],
+        [{"base": "pass", "plus": "timeout"}, {}],
+    ]
+    assert set_rates(statuses) == {
+        "base": [1 / 2, 1 / 2],
+        "plus": [1 / 2, 0.0],
+        "mean": [1 / 2, 1 / 4],
+    }
