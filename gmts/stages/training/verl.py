@@ -60,6 +60,8 @@ def train_with_verl(
     """
     python = train_python(params)
     parts = {**parts, "verl": _version(python)}
+    if params.verl.rollout_engine == "vllm":
+        _check_vllm(python)
     template = initial_template(params, workspace)
     folder = workspace.work_dir / "train" / fingerprint(parts)
     with exclusive(folder):
@@ -88,6 +90,16 @@ def _version(python: str) -> str:
             "and set runtime.train_python"
         ) from error
     return done.stdout.strip()
+
+
+def _check_vllm(python: str) -> None:
+    command = [python, "-c", "import importlib.util as u, sys; sys.exit(not u.find_spec('vllm'))"]
+    if subprocess.run(command, check=False).returncode != 0:
+        raise ValueError(
+            f"verl.rollout_engine vllm must have vLLM in the environment of {python}, and it is "
+            "not there: on a CPU `make install-vllm`, on GPUs `make install-gpu`; then set "
+            "runtime.train_python"
+        )
 
 
 def _launch(

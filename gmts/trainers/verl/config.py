@@ -144,12 +144,6 @@ REFUSALS: tuple[Refusal, ...] = (
         reason="our sampler has the whole model in one process",
     ),
     Refusal(
-        key="verl.rollout_engine",
-        applies=lambda e: e.runtime.device == "cpu" and e.verl.rollout_engine != "transformers",
-        rule=_says("transformers with runtime.device cpu"),
-        reason="constraints/gpu.txt has vLLM for CUDA only",
-    ),
-    Refusal(
         key="verl.attention",
         applies=lambda e: e.runtime.device == "cpu" and e.verl.attention != "sdpa",
         rule=_says("sdpa with runtime.device cpu"),

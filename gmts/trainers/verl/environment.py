@@ -9,6 +9,11 @@ from pathlib import Path
 import gmts
 
 _PLUGIN = "gmts.trainers.verl.plugin"
+_VLLM_ON_CPU = {
+    "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # else it claims cores that Ray's actors share
+    "TORCHDYNAMO_DISABLE": "1",
+}
 
 
 def process_environment(platform: str, records: Path, threads: int) -> dict[str, str]:
@@ -31,6 +36,8 @@ def process_environment(platform: str, records: Path, threads: int) -> dict[str,
         "RAY_prestart_worker_first_driver": "0",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
         "PYTHONWARNINGS": "ignore",
+        "VLLM_NO_USAGE_STATS": "1",
+        **(_VLLM_ON_CPU if platform == "cpu" else {}),
     }
 
 

@@ -6,7 +6,7 @@ tests/verl compares it with the installed verl, so that a new one fails there an
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import ray
@@ -69,16 +69,16 @@ class HookedReplica(RolloutReplica):
         self.servers = [self._server_handle]
 
 
-def register_rollout(name: str, replica: type[HookedReplica], adapter: str) -> None:
+def register_rollout(name: str, load: Callable[[], type[RolloutReplica]], adapter: str) -> None:
     """Make `actor_rollout_ref.rollout.name=name` known.
 
     Args:
         name: Of the rollout.
-        replica: What serves.
+        load: Returns the class of what serves; called where one is started.
         adapter: Full name of the class in the trainer's worker that sends weights. verl keeps
             these in a private dictionary.
     """
-    RolloutReplicaRegistry.register(name, lambda: replica)
+    RolloutReplicaRegistry.register(name, load)
     rollout_base._ROLLOUT_REGISTRY[(name, "async")] = adapter
 
 

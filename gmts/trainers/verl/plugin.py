@@ -3,5 +3,12 @@
 import importlib
 
 # In this order: the platform must be known before verl asks which one it is on.
-for _module in ("platform.cpu", "engine", "advantages", "platform.rollout", "trainer"):
+for _module in (
+    "platform.cpu",
+    "engine",
+    "advantages",
+    "platform.rollout",
+    "platform.vllm",
+    "trainer",
+):
     importlib.import_module(f"gmts.trainers.verl.{_module}")

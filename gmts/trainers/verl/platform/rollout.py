@@ -231,4 +231,4 @@ def _server_name(replica_rank: int) -> str:
     return f"gmts_sampler_{replica_rank}"
 
 
-register_rollout(NAME, SamplerReplica, f"{__name__}.{WeightSender.__name__}")
+register_rollout(NAME, lambda: SamplerReplica, f"{__name__}.{WeightSender.__name__}")

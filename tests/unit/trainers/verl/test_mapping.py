@@ -232,6 +232,18 @@ def test_a_changed_value_arrives_where_verl_reads_it(before, after, key):
         assert plain(OmegaConf.select(before, path)) != value
 
 
+def test_vllm_on_a_cpu_has_a_name_and_settings_of_its_own_which_can_be_changed():
+    vllm = {"verl__rollout_engine": "vllm"}
+    rollout = configuration(**vllm).actor_rollout_ref.rollout
+    assert (rollout.name, rollout.enforce_eager, rollout.enable_sleep_mode) == (
+        "vllm_cpu",
+        True,
+        False,
+    )
+    changed = configuration(**vllm, verl__overrides={f"{ROLLOUT}.enforce_eager": False})
+    assert changed.actor_rollout_ref.rollout.enforce_eager is False
+
+
 def test_places_arrive_unchanged_whatever_characters_they_hold(before):
     assert before.actor_rollout_ref.model.path == str(PLACES.model)
     assert before.data.train_files == str(PLACES.train_file)

@@ -43,10 +43,6 @@ def test_the_small_experiment_is_one_that_verl_takes():
             "verl.tensor_parallel must be 1 with verl.rollout_engine transformers",
         ),
         (
-            {"verl__rollout_engine": "vllm"},
-            "verl.rollout_engine must be transformers with runtime.device cpu",
-        ),
-        (
             {"verl__attention": "flash_attention_2"},
             "verl.attention must be sdpa with runtime.device cpu",
         ),
