@@ -4,6 +4,8 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
+import venv
 from pathlib import Path
 
 TINY = (
@@ -55,11 +57,26 @@ def make_clone(repository: Path, folder: Path) -> Path:
     return clone
 
 
+def own_interpreter(clone: Path) -> None:
+    """Give the clone a virtual environment of its own, which finds the packages of this one."""
+    folder = clone.parent / "venv"
+    venv.create(folder, symlinks=True)
+    packages = sysconfig.get_path("purelib", vars={"base": str(folder)})
+    line = f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n"
+    (Path(packages) / "outer.pth").write_text(line)
+
+
+def interpreter(clone: Path) -> str:
+    """Return the clone's Python: its own, if it has one, or this one."""
+    own = clone.parent / "venv" / "bin" / "python"
+    return str(own) if own.exists() else sys.executable
+
+
 def environment(clone: Path) -> dict[str, str]:
-    """Return an environment with this interpreter's commands and nothing of the user's."""
-    here = str(Path(sys.executable).parent)
+    """Return an environment with the clone's interpreter and nothing of the user's."""
+    folders = dict.fromkeys(Path(path).parent for path in (interpreter(clone), sys.executable))
     return {
-        "PATH": f"{here}{os.pathsep}{os.environ['PATH']}",
+        "PATH": os.pathsep.join((*map(str, folders), os.environ["PATH"])),
         "HOME": str(clone.parent / "home"),
         "OMP_NUM_THREADS": "1",
         "LANG": os.environ.get("LANG", "C.UTF-8"),
@@ -86,4 +103,4 @@ def run(command: list[str], clone: Path, *, check: bool = True) -> subprocess.Co
 
 def gmts(clone: Path, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
     """Run a `gmts` command in the clone."""
-    return run([sys.executable, "-m", "gmts.cli", *arguments], clone, check=check)
+    return run([interpreter(clone), "-m", "gmts.cli", *arguments], clone, check=check)

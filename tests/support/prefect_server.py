@@ -4,7 +4,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.support.clones import environment
+from tests.support.clones import environment, interpreter
 
 SPEED = {
     # Prefect's own services look every 15 to 60 s; tests do not wait that long.
@@ -55,7 +54,7 @@ class Server:
     def start(self):
         with self.log.open("a") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "flows", "server", "--port", str(self.port)],
+                [interpreter(self.clone), "-m", "flows", "server", "--port", str(self.port)],
                 cwd=self.clone, env=environment(self.clone) | SPEED, stdin=subprocess.DEVNULL,
                 stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
@@ -84,7 +83,7 @@ class Server:
     def call(self, clone: Path, *arguments: str, **more: str) -> str:
         """Run `gmts ARGUMENTS` against this server and return what it prints."""
         done = subprocess.run(
-            [sys.executable, "-m", "gmts.cli", *arguments], cwd=clone,
+            [interpreter(clone), "-m", "gmts.cli", *arguments], cwd=clone,
             env=self.environment(clone, **more), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, check=False,
         )  # fmt: skip
@@ -145,7 +144,7 @@ class Server:
         """Yield a worker process (its supervisor) and end it, with all below it."""
         with (clone.parent / f"worker-{'-'.join(pool)}.log").open("a") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "flows", "worker", *pool], cwd=clone,
+                [interpreter(clone), "-m", "flows", "worker", *pool], cwd=clone,
                 env=self.environment(clone, **more), stdin=subprocess.DEVNULL,
                 stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
