@@ -39,8 +39,12 @@ class Place:
         return [found for found in self.marked() if not any(part in found[1] for part in own)]
 
     def victim(self, part):
-        """Return the one process whose command has `part`; of workers the one at work."""
-        [process] = [process for process, command in self.marked() if part in command]
+        """Return the one process whose command has `part`, not the shell that started it."""
+        [process] = [
+            process
+            for process, command in self.marked()
+            if part in command and " -c " not in command
+        ]
         return process
 
     def steps(self):

@@ -1,6 +1,7 @@
 """Rewards for control experiments."""
 
 import random
+import subprocess
 
 from gmts.rewards.config import MathConfig, PoolConfig, RewardsConfig
 from gmts.rewards.scorer import make_scorer
@@ -18,6 +19,7 @@ _truth = make_scorer(
 _rng = random.Random(0)
 _recent: list[Verdict] = []
 _REMEMBERED = 256
+_children: list[subprocess.Popen] = []
 
 
 def shuffled(response, ground_truth, meta):
@@ -30,3 +32,10 @@ def shuffled(response, ground_truth, meta):
 def even_length(response, ground_truth, meta):
     """Return 1.0 for an even number of characters: of random responses about every other one."""
     return float(len(response) % 2 == 0)
+
+
+def with_a_child(response, ground_truth, meta):
+    """Return the true verdict, of a process that has started a server in a session of its own."""
+    if not _children:
+        _children.append(subprocess.Popen(["sleep", "9999"], start_new_session=True))
+    return _truth(response, ground_truth, meta)
