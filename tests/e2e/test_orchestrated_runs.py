@@ -17,23 +17,26 @@ STAGES = ["prepare", "warmstart", "train", "evaluate", "report", "publish"]
 
 
 @pytest.fixture(scope="module")
-def silent_run(place):
-    """A run of a machine that has sent one sign of life and will never send another."""
+def silent_runs(place):
+    """Runs of machines that are gone: one has sent a sign of life, one was about to start."""
     flow = place.server.post("flows/", name="elsewhere")
-    running = {"type": "RUNNING"}
-    run = place.server.post("flow_runs/", flow_id=flow["id"], state=running)["id"]
+
+    def made(state):
+        return place.server.post("flow_runs/", flow_id=flow["id"], state={"type": state})["id"]
+
+    running, pending = made("RUNNING"), made("PENDING")
     event = {
         "event": "prefect.flow-run.heartbeat",
         "occurred": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "resource": {"prefect.resource.id": f"prefect.flow-run.{run}"},
+        "resource": {"prefect.resource.id": f"prefect.flow-run.{running}"},
         "id": "00000000-0000-4000-8000-000000000001",
     }
     place.server.ask("POST", "events", json=[event])
-    return run
+    return running, pending
 
 
 @pytest.fixture(scope="module")
-def finished(place, silent_run):
+def finished(place, silent_runs):
     """A run of the whole pipeline that the form was filled in for."""
     run = place.server.submit("pipeline/pipeline", preset="smoke", overrides=list(TINY), seed=3)
     state = place.server.ended(run, 420)
@@ -175,3 +178,9 @@ def test_three_pipelines_at_once_all_finish(place, finished, tmp_path):
     for process in processes:
         output, _ = process.communicate(timeout=300)
         assert process.returncode == 0, output
+
+
+def test_a_run_whose_machine_is_gone_has_crashed(place, silent_runs):
+    for run in silent_runs:
+        state = place.server.ended(run, 300)
+        assert (state["type"], "sign of life" in state["message"]) == ("CRASHED", True)
