@@ -68,6 +68,8 @@ def _pooled(config: RewardsConfig) -> Scorer:
 def _reasoning_gym(config: RewardsConfig) -> Scorer:
     """The task's own scorer; partial credit counts as wrong."""
     # Of the extra smoke, and seconds to load: only where its tasks are judged.
+    # The package first: while another thread imports it, its factory alone knows few tasks.
+    import reasoning_gym  # noqa: F401, PLC0415
     from reasoning_gym.factory import DATASETS, get_score_answer_fn  # noqa: PLC0415
 
     extract = EXTRACTORS[config.answer]

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,15 @@ def judge(
     return {"score": verdict.score, "acc": float(verdict.correct)}
 
 
-@functools.cache
 def _scorer(rewards: str) -> Scorer:
+    # verl judges in threads: the first ones would each make a scorer, with its pool of processes.
+    with _ONE_AT_A_TIME:
+        return _made(rewards)
+
+
+_ONE_AT_A_TIME = threading.Lock()
+
+
+@functools.cache
+def _made(rewards: str) -> Scorer:
     return make_scorer(TypeAdapter(RewardsConfig).validate_json(rewards))
