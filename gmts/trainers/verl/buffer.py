@@ -8,6 +8,9 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from gmts.trainers.verl.internals import HookedReplayBuffer
 
+_POLL_SECONDS = 0.2
+"""verl's 2 s would be most of a step of a small model."""
+
 
 class NoSignalError(RuntimeError):
     """The limit of rollout batches is reached without a full batch of mixed groups."""
@@ -55,6 +58,7 @@ class BoundedReplayBuffer(HookedReplayBuffer):
     def __init__(self, source: ReplayBuffer, limit: int) -> None:
         """Take over the settings of verl's own buffer."""
         self.__dict__.update(source.__dict__)
+        self.poll_interval = _POLL_SECONDS
         self._limit = limit
         self._refill = source.refill_fn
         self.refill_fn = self._bounded_refill
