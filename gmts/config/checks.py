@@ -124,6 +124,12 @@ def _data(params: Params) -> list[str]:
         problems.append(
             f"data.decontaminate must list each name once, got {list(data.decontaminate)}"
         )
+    twice = [name for name, _, _ in names if name in params.benchmarks]
+    if twice:
+        problems.append(
+            "data.decontaminate must list other names than `benchmarks`, which are compared "
+            f"anyway, got {', '.join(twice)}"
+        )
     return problems
 
 

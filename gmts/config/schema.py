@@ -66,7 +66,7 @@ class Judging:
 
 
 STAGE_SECTIONS: dict[str, tuple[str, ...]] = {
-    "prepare": ("schema_version", "model", "data"),
+    "prepare": ("schema_version", "model", "data", "benchmarks"),
     "warmstart": ("schema_version", "seed", "model", "warmstart", "runtime"),
     "train": (
         "schema_version",

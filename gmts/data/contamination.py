@@ -1,6 +1,6 @@
 """Training questions that benchmarks hold, and training questions that repeat one another."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ class Benchmark:
 
     name: str
     path: str
-    """As params.yaml names it."""
+    """Of the file, as params.yaml or the Hub names it."""
     questions: list[str]
 
 
@@ -82,14 +82,29 @@ def read_benchmark(entry: str, root: Path) -> Benchmark:
     name, equals, path = entry.partition("=")
     if not name or not equals or not path:
         raise ValueError(f"data.decontaminate must list NAME=PATH, got {entry!r}")
+    return read_questions(name, {path: root / path}, "data.decontaminate")
+
+
+def read_questions(name: str, files: Mapping[str, Path], key: str) -> Benchmark:
+    """Return the questions of a benchmark's files.
+
+    Args:
+        name: Of the benchmark.
+        files: By the names that params.yaml or the Hub has for them.
+        key: Of params.yaml, that names them.
+
+    Raises:
+        ValueError: If a file or a row cannot be read.
+    """
     bad = BadRows(policy="refuse")
     questions = []
-    for place, record in read_records(root / path, "data.decontaminate", bad):
-        try:
-            questions.append(benchmark_question(name, record))
-        except BadRowError as error:
-            raise ValueError(f"{place}: {error} (benchmark {name})") from error
-    return Benchmark(name=name, path=path, questions=questions)
+    for path in files.values():
+        for place, record in read_records(path, key, bad):
+            try:
+                questions.append(benchmark_question(name, record))
+            except BadRowError as error:
+                raise ValueError(f"{place}: {error} (benchmark {name})") from error
+    return Benchmark(name=name, path=", ".join(files), questions=questions)
 
 
 def decontaminated(

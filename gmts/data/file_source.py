@@ -2,7 +2,7 @@
 
 import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -35,8 +35,8 @@ class _Form:
     answer_is_text: bool
 
 
-def file_source(config: DataConfig, root: Path) -> Source:
-    """Return the questions of data.hub or data.files.
+def file_source(config: DataConfig, root: Path, benchmarks: Sequence[Benchmark] = ()) -> Source:
+    """Return the questions of data.hub or data.files, less those near one of a benchmark.
 
     Validation and test without a file of their own are held out of train: the first rows of own
     files; of a named set, whose files may be sorted, the rows with the lowest question hashes.
@@ -47,7 +47,10 @@ def file_source(config: DataConfig, root: Path) -> Source:
     """
     files, facts = _files(config, root)
     form = _form(config)
-    benchmarks = [read_benchmark(entry, root) for entry in config.decontaminate]
+    benchmarks = [
+        *(read_benchmark(entry, root) for entry in config.decontaminate),
+        *benchmarks,
+    ]
     pools = {split: _read(paths, split, form, config) for split, paths in files.items()}
     _check_expected(pools["train"], config)
     questions: dict[Split, list[Question]] = {}

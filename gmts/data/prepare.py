@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from gmts.data.config import DataConfig
+from gmts.data.contamination import read_questions
 from gmts.data.manifest import MANIFEST, TOKENIZER_DIR, build_manifest, split_file
 from gmts.data.questions import SPLITS
 from gmts.data.rows import Message, write_rows
+from gmts.data.sets.benchmarks import BenchmarkFiles
 from gmts.data.solutions import worked_solution
 from gmts.data.sources import make_source
 from gmts.data.splits import SplitRows, draw_splits
-from gmts.files import write_json
+from gmts.files import file_sha256, write_json
 from gmts.models.build_tokenizer import build_tokenizer
 from gmts.models.config import ModelConfig
 from gmts.models.folder import check_folder, load_tokenizer
@@ -26,7 +28,12 @@ _TOKENIZER_ROWS = 2000
 
 
 def prepare_data(
-    folder: Path, config: DataConfig, model: ModelConfig, *, root: Path
+    folder: Path,
+    config: DataConfig,
+    model: ModelConfig,
+    *,
+    root: Path,
+    benchmarks: Mapping[str, BenchmarkFiles] | None = None,
 ) -> dict[str, Any]:
     """Fill the existing, empty `folder` with the three splits and return their manifest.
 
@@ -38,22 +45,37 @@ def prepare_data(
         config: The `data` section.
         model: The `model` section.
         root: What relative paths in params.yaml are relative to.
+        benchmarks: By name, besides data.decontaminate; rows of files must not hold their
+            questions.
 
     Raises:
         ValueError: If a setting, a file or a row is not valid, or a split ends up empty.
     """
-    source = make_source(config, root)
+    held = [
+        read_questions(name, files.paths, f"benchmarks.{name}")
+        for name, files in (benchmarks or {}).items()
+    ]
+    source = make_source(config, root, held)
+    scored = {
+        name: {
+            "files": {shown: file_sha256(path) for shown, path in files.paths.items()},
+            "hub": files.hub,
+        }
+        for name, files in (benchmarks or {}).items()
+    }
     solve = functools.partial(worked_solution, slip_probability=0.0, rng=random.Random(0))
     if model.path is None:
         template = _built_template(
             folder, draw_splits(config, source, count_tokens=None, solve=solve), config, model
         )
-        facts = {}
+        facts: dict[str, Any] = {}
     else:
         path = root / model.path
         check_folder(path)
         template = PromptTemplate.of(load_tokenizer(path), model.template)
         facts = {"model": {"path": model.path, "settings_sha256": settings_sha256(path)}}
+    if scored:
+        facts["benchmarks"] = scored
     splits = draw_splits(config, source, count_tokens=_counter(template), solve=solve)
     for split in SPLITS:
         write_rows(split_file(folder, split), splits[split].rows)

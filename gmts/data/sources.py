@@ -3,11 +3,12 @@
 import difflib
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gmts.data.config import DataConfig
+from gmts.data.contamination import Benchmark
 from gmts.data.file_source import file_source
 from gmts.data.questions import SPLITS, Question, Source, Split
 from gmts.imports import load_function
@@ -16,18 +17,24 @@ _ATTEMPTS_PER_ROW = 50
 _FIELDS = ("question", "answer")
 
 
-def make_source(config: DataConfig, root: Path) -> Source:
+def make_source(config: DataConfig, root: Path, benchmarks: Sequence[Benchmark] = ()) -> Source:
     """Return the source that `config` names, its settings checked and its files read.
+
+    Args:
+        config: The `data` section.
+        root: What relative paths are relative to.
+        benchmarks: Besides those of data.decontaminate; rows of files must not repeat them.
 
     Raises:
         ValueError: If the task, its options, a file, a row or an own function is not valid.
         OSError: If the Hub cannot be reached.
     """
-    return _SOURCES[config.source](config, root)
+    if config.source in ("hub", "local"):
+        return file_source(config, root, benchmarks)
+    return _SOURCES[config.source](config)
 
 
-def _reasoning_gym(config: DataConfig, root: Path) -> Source:
-    del root
+def _reasoning_gym(config: DataConfig) -> Source:
     try:
         import reasoning_gym  # noqa: PLC0415 (only generated tasks need the extra)
         from reasoning_gym.factory import DATASETS  # noqa: PLC0415
@@ -76,8 +83,7 @@ def _check_seeds(config: DataConfig, limits: Mapping[Split, int]) -> None:
             )
 
 
-def _custom(config: DataConfig, root: Path) -> Source:
-    del root
+def _custom(config: DataConfig) -> Source:
     function = load_function("data.custom", str(config.custom), 1)
 
     def draw(split: Split) -> Iterator[Question]:
@@ -97,9 +103,7 @@ def _check_record(record: Any, place: str) -> None:
             raise ValueError(f"{place}: {name} must be non-empty text, got {record.get(name)!r}")
 
 
-_SOURCES: dict[str, Callable[[DataConfig, Path], Source]] = {
+_SOURCES: dict[str, Callable[[DataConfig], Source]] = {
     "reasoning_gym": _reasoning_gym,
-    "hub": file_source,
-    "local": file_source,
     "custom": _custom,
 }

@@ -1,11 +1,10 @@
-"""The benchmarks that have a task: where their rows lie, what they ask, how they are judged."""
+"""The benchmarks that have a task: what their rows ask and how they are judged."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from gmts.data.hub import fetch
 from gmts.data.manifest import rows_hash
 from gmts.data.questions import Question
 from gmts.data.records import (
@@ -17,7 +16,7 @@ from gmts.data.records import (
     read_records,
 )
 from gmts.data.rows import Row
-from gmts.data.sets.benchmarks import benchmark_question
+from gmts.data.sets.benchmarks import benchmark_question, files_of
 from gmts.data.sets.choice import CSQA
 from gmts.evaluation.code_questions import (
     CODE_SYSTEM_PROMPT,
@@ -44,10 +43,6 @@ class Benchmark:
 
     kind: Literal["math", "choice", "code"]
     """The scorer (a value of rewards.scorer) that judges its rows."""
-    repo: str | None
-    """Id on the Hub; None where no repository is known that has the files."""
-    files: tuple[str, ...]
-    """Patterns of its files in the repository."""
     answer: Callable[[Record], str]
     """Returns a row's ground truth, or raises BadRowError."""
     question: Callable[[str, Record], str] = benchmark_question
@@ -67,7 +62,7 @@ class BenchmarkRows:
     """Of the canonical rows."""
     files: dict[str, str]
     """File, as params.yaml or the repository names it -> sha256."""
-    hub: dict[str, str] | None
+    hub: Mapping[str, str] | None
     """Repository and revision; None for a local file."""
 
 
@@ -129,53 +124,29 @@ def _yes_no(record: Record) -> str:
 
 
 BENCHMARKS: Mapping[BenchmarkName, Benchmark] = {
-    "aime24": Benchmark(
-        kind="math",
-        repo="HuggingFaceH4/aime_2024",
-        files=("data/train-*.parquet",),
-        answer=_integer,
-    ),
-    "aime25": Benchmark(
-        kind="math", repo="math-ai/aime25", files=("*.jsonl", "*.parquet"), answer=_integer
-    ),
-    "amc23": Benchmark(
-        kind="math", repo="math-ai/amc23", files=("*.jsonl", "*.parquet"), answer=_number
-    ),
-    "math500": Benchmark(
-        kind="math", repo="HuggingFaceH4/MATH-500", files=("test.jsonl",), answer=_text
-    ),
+    "aime24": Benchmark(kind="math", answer=_integer),
+    "aime25": Benchmark(kind="math", answer=_integer),
+    "amc23": Benchmark(kind="math", answer=_number),
+    "math500": Benchmark(kind="math", answer=_text),
     "minerva": Benchmark(
         kind="math",
-        repo="math-ai/minervamath",
-        files=("*.jsonl", "*.parquet"),
         answer=_minerva,
         meta=lambda record: {"rel_tol": _MINERVA_REL_TOL},
     ),
     "olympiadbench": Benchmark(
         kind="math",
-        repo="Hothan/OlympiadBench",
-        files=("OlympiadBench_Dataset/data/OE_TO_maths_en_COMP*", "OE_TO_maths_en_COMP/*.parquet"),
         answer=_olympiad,
         meta=_olympiad_meta,
     ),
     "csqa": Benchmark(
         kind="choice",
-        repo="tau/commonsense_qa",
-        files=("data/validation-*.parquet",),
         answer=lambda record: _csqa(record).answer,
         question=lambda name, record: _csqa(record).question,
         meta=lambda record: _csqa(record).meta,
     ),
-    "csqa2": Benchmark(
-        kind="choice",
-        repo="tasksource/commonsense_qa_2.0",
-        files=("*validation*", "*dev*.json*"),
-        answer=_yes_no,
-    ),
+    "csqa2": Benchmark(kind="choice", answer=_yes_no),
     "humaneval": Benchmark(
         kind="code",
-        repo=None,
-        files=("HumanEvalPlus*.jsonl*",),
         answer=evalplus_program,
         question=humaneval_question,
         system_prompt=CODE_SYSTEM_PROMPT,
@@ -184,8 +155,6 @@ BENCHMARKS: Mapping[BenchmarkName, Benchmark] = {
     ),
     "mbpp": Benchmark(
         kind="code",
-        repo=None,
-        files=("MbppPlus*.jsonl*",),
         answer=evalplus_program,
         question=mbpp_question,
         system_prompt=CODE_SYSTEM_PROMPT,
@@ -210,21 +179,10 @@ def read_rows_of(name: BenchmarkName, config: BenchmarkConfig, root: Path) -> Be
         OSError: If the Hub cannot be reached.
     """
     benchmark, key = BENCHMARKS[name], f"benchmarks.{name}"
-    hub = None
-    if config.path is not None:
-        paths = {config.path: root / config.path}
-    else:
-        repo = config.repo or benchmark.repo
-        if repo is None:
-            raise ValueError(
-                f"{key}.repo must name a repository that has {', '.join(benchmark.files)}, got "
-                "null: none is known; docs/evaluation.md says where the files are from"
-            )
-        hub = {"repo": repo, "revision": str(config.revision)}
-        paths = fetch(hub["repo"], hub["revision"], config.files or benchmark.files, key=key)
+    files = files_of(name, config, root)
     rows: list[Row] = []
     places: dict[str, str] = {}
-    for path in paths.values():
+    for path in files.paths.values():
         for place, record in read_records(path, f"{key}.path", BadRows(policy="refuse")):
             try:
                 row = _row(name, benchmark, record, len(rows) + 1)
@@ -243,8 +201,8 @@ def read_rows_of(name: BenchmarkName, config: BenchmarkConfig, root: Path) -> Be
     return BenchmarkRows(
         rows=rows,
         rows_sha256=found,
-        files={shown: file_sha256(path) for shown, path in paths.items()},
-        hub=hub,
+        files={shown: file_sha256(path) for shown, path in files.paths.items()},
+        hub=files.hub,
     )
 
 

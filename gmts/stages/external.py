@@ -32,13 +32,16 @@ def changed_inputs(root: Path, stage: str) -> list[str]:
 
 
 def _of_prepare(workspace: Workspace, item: str) -> list[str]:
-    """Files under data.files and data.decontaminate, and the tokenizer of model.path."""
+    """Local files of data and of benchmarks, and the tokenizer of model.path."""
     del item
     manifest = workspace.prepared_dir / "manifest.json"
     if not manifest.is_file():
         return []
     tree, root = read_json(manifest), workspace.root
     names = _changed_files(tree.get("files", {}), root)
+    for found in tree.get("benchmarks", {}).values():
+        if found["hub"] is None:
+            names += _changed_files(found["files"], root)
     model = tree.get("model")
     if model is not None and not _is(
         settings_sha256, root / model["path"], model["settings_sha256"]

@@ -1,5 +1,11 @@
-"""Where benchmark files hold their question, so that training rows can be compared with it."""
+"""Where benchmarks lie and hold their questions, which training rows are compared with."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from gmts.data.hub import fetch
 from gmts.data.records import Record, field_text
 
 _QUESTION_FIELDS: dict[str, tuple[str, ...]] = {
@@ -33,3 +39,82 @@ def benchmark_question(name: str, record: Record) -> str:
     for instruction in _INSTRUCTIONS:
         text = text.strip().removesuffix(instruction)
     return text
+
+
+_HUB: Mapping[str, tuple[str | None, tuple[str, ...]]] = {
+    "aime24": ("HuggingFaceH4/aime_2024", ("data/train-*.parquet",)),
+    "aime25": ("math-ai/aime25", ("*.jsonl", "*.parquet")),
+    "amc23": ("math-ai/amc23", ("*.jsonl", "*.parquet")),
+    "math500": ("HuggingFaceH4/MATH-500", ("test.jsonl",)),
+    "minerva": ("math-ai/minervamath", ("*.jsonl", "*.parquet")),
+    "olympiadbench": (
+        "Hothan/OlympiadBench",
+        (
+            "OlympiadBench_Dataset/data/OE_TO_maths_en_COMP*",
+            "OE_TO_maths_en_COMP/*.parquet",
+        ),
+    ),
+    "csqa": ("tau/commonsense_qa", ("data/validation-*.parquet",)),
+    "csqa2": ("tasksource/commonsense_qa_2.0", ("*validation*", "*dev*.json*")),
+    "humaneval": (None, ("HumanEvalPlus*.jsonl*",)),
+    "mbpp": (None, ("MbppPlus*.jsonl*",)),
+}
+"""Id on the Hub, None where no repository is known that has the files; patterns of the files."""
+
+
+class Entry(Protocol):
+    """An entry of `benchmarks` in params.yaml, as far as its files go."""
+
+    @property
+    def path(self) -> str | None:
+        """A local file."""
+
+    @property
+    def repo(self) -> str | None:
+        """Another repository than ours."""
+
+    @property
+    def revision(self) -> str | None:
+        """A commit."""
+
+    @property
+    def files(self) -> Sequence[str] | None:
+        """Other patterns than ours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkFiles:
+    """Files of a benchmark that scores are given on."""
+
+    paths: Mapping[str, Path]
+    """By the names that params.yaml or the Hub has for them."""
+    hub: Mapping[str, str] | None
+    """repo and revision; None for local files."""
+
+
+def files_of(name: str, entry: Entry, root: Path) -> BenchmarkFiles:
+    """Return where a benchmark's rows lie, after fetching them if they are on the Hub.
+
+    Args:
+        name: A key of `benchmarks` in params.yaml.
+        entry: What is there.
+        root: What a relative path is relative to.
+
+    Raises:
+        ValueError: If the Hub has no such files, or no repository is known.
+        OSError: If the Hub cannot be reached.
+    """
+    if entry.path is not None:
+        return BenchmarkFiles(paths={entry.path: root / entry.path}, hub=None)
+    (known, patterns), key = _HUB[name], f"benchmarks.{name}"
+    repo = entry.repo or known
+    if repo is None:
+        raise ValueError(
+            f"{key}.repo must name a repository that has {', '.join(patterns)}, got null: none is "
+            "known; docs/evaluation.md says where the files are from"
+        )
+    revision = str(entry.revision)
+    return BenchmarkFiles(
+        paths=fetch(repo, revision, entry.files or patterns, key=key),
+        hub={"repo": repo, "revision": revision},
+    )
