@@ -47,6 +47,12 @@ def check(params: Params) -> list[str]:
             "train.dynamic_sampling.informative_on must be verdict with rewards.scorer "
             f"{params.rewards.scorer}, got grade: only an own scorer grades"
         )
+    buffer_tokens = params.rewards.overlong.buffer_tokens
+    if buffer_tokens is not None and buffer_tokens > rollout.max_response_tokens:
+        problems.append(
+            "rewards.overlong.buffer_tokens must be <= rollout.max_response_tokens "
+            f"({rollout.max_response_tokens}), got {buffer_tokens}"
+        )
     problems += _custom(params)
     problems += _data(params)
     problems += _warmstart(params)

@@ -17,6 +17,23 @@ class MathConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OverlongConfig:
+    """DAPO's soft overlong punishment; advantages alone see it."""
+
+    buffer_tokens: Annotated[
+        int | None,
+        Ge(1),
+        Doc(
+            "Over the last so many tokens before rollout.max_response_tokens the reward falls "
+            "linearly; null: off. Verdicts, accuracy and dynamic sampling never see it."
+        ),
+    ]
+    factor: Annotated[
+        float, Gt(0), Doc("What a response of rollout.max_response_tokens loses; with a buffer.")
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolConfig:
     """The processes that judge mathematics and choices."""
 
@@ -52,4 +69,5 @@ class RewardsConfig:
         str | None, Doc("`module:function` of an own scorer, used when scorer is custom.")
     ]
     math: Annotated[MathConfig, Doc("Verdicts on mathematics.")]
+    overlong: Annotated[OverlongConfig, Doc("Soft overlong punishment.")]
     pool: Annotated[PoolConfig, Doc("The processes that judge mathematics and choices.")]

@@ -17,7 +17,7 @@ from gmts.trainers.verl.checkpoints import found_in, load_policy, resume_point
 from gmts.trainers.verl.dumps import read_dump
 from gmts.trainers.verl.launch import run
 from gmts.trainers.watch.tracking import METRICS_FILE, read_metrics
-from tests.support.verl_run import GROUP_SIZE, QUESTIONS, launch_of, verl_overrides
+from tests.support.verl_run import GROUP_SIZE, QUESTIONS, RESPONSE_TOKENS, launch_of, verl_overrides
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -51,8 +51,9 @@ def finished(tmp_path_factory):
     """Return (folder, launch, outcome, processes of the killed run)."""
     folder = tmp_path_factory.mktemp("verl")
     overrides = verl_overrides(
-        folder, steps=STEPS, ranks=RANKS, score="gmts", ratio=RATIO, rollout_is="token"
-    )
+        folder, steps=STEPS, ranks=RANKS, score="gmts", ratio=RATIO, rollout_is="token",
+        buffer_tokens=RESPONSE_TOKENS,
+    )  # fmt: skip
     launch = launch_of(folder, overrides, steps=STEPS, ranks=RANKS, kept=1)
     (folder / "overrides.json").write_text(json.dumps(overrides))
     command = [sys.executable, "-m", "tests.support.verl_start"]
@@ -92,6 +93,20 @@ def test_a_killed_run_resumes_and_logs_every_step_once(finished):
         # our own sampler: the trainer's probabilities but for rounding
         assert record["rollout/is_weight_mean"] == pytest.approx(1.0, abs=1e-3)
         assert record["rollout/is_weight_truncated"] == 0.0
+        # over the whole length, so that the mean penalty is minus the mean share of the limit
+        expected = -record["response/length_mean"] / RESPONSE_TOKENS
+        assert record["reward/overlong_mean"] == pytest.approx(expected)
+
+
+def test_the_overlong_penalty_reaches_the_advantages(finished):
+    """Right and wrong alone would give a group two advantages, lengths give it more."""
+    found = {}
+    for step in range(2 * STEPS):
+        for batch, _, _ in read_dump(finished[0] / "dumps", step):
+            pairs = zip(batch.group_ids.tolist(), batch.advantages.tolist(), strict=True)
+            for group, advantage in pairs:
+                found.setdefault((step, group), set()).add(round(advantage, 4))
+    assert max(len(values) for values in found.values()) > 2
 
 
 def test_the_newest_checkpoint_alone_is_kept(finished):

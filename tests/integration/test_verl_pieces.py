@@ -87,6 +87,15 @@ def test_equal_rewards_have_advantage_zero_exactly_and_others_are_group_normalis
         assert values[4] == pytest.approx([-expected, -expected, 0.0], rel=1e-6)
 
 
+def test_the_overlong_penalty_shapes_what_advantages_are_taken_of(answers):
+    # v: 1, 0, 0 of 4, 3, 4 tokens; the last two of four cost 0.25 each. u: too short to cost.
+    assert answers["penalised"]["off"] == pytest.approx([0.0, 0.0, 0.0, 2 / 3, -1 / 3, -1 / 3])
+    shaped = [0.5, -0.25, -0.5]
+    mean = sum(shaped) / 3
+    assert answers["penalised"]["on"][:3] == [0.0] * 3
+    assert answers["penalised"]["on"][3:] == pytest.approx([score - mean for score in shaped])
+
+
 def test_ranks_share_mini_batches_of_whole_groups(answers):
     first, second = answers["layout"]
     groups = ["c", "a", "b", "a", "d", "b", "c", "d"]

@@ -4,6 +4,7 @@ import torch
 
 from gmts.batch import TokenBatch, TokenStats
 from gmts.objective.config import ObjectiveConfig
+from gmts.rewards.config import OverlongConfig
 from gmts.selection.config import SelectionConfig
 
 
@@ -36,6 +37,10 @@ def selection(**changes) -> SelectionConfig:
         "custom": None,
     }
     return SelectionConfig(**(values | changes))
+
+
+def overlong(buffer_tokens=None, factor=1.0) -> OverlongConfig:
+    return OverlongConfig(buffer_tokens=buffer_tokens, factor=factor)
 
 
 def token_batch(

@@ -3,7 +3,7 @@
 import random
 import subprocess
 
-from gmts.rewards.config import MathConfig, PoolConfig, RewardsConfig
+from gmts.rewards.config import MathConfig, OverlongConfig, PoolConfig, RewardsConfig
 from gmts.rewards.scorer import make_scorer
 from gmts.rewards.verdict import Verdict
 
@@ -13,6 +13,7 @@ _truth = make_scorer(
         answer="boxed",
         custom=None,
         math=MathConfig(require_box=False),
+        overlong=OverlongConfig(buffer_tokens=None, factor=1.0),
         pool=PoolConfig(workers=1, deadline_s=3.0, memory_mib=1024),
     )
 )

@@ -187,6 +187,7 @@ def tiny_trainer(*, function=None, model=None, eos_ids=(1,), **changes) -> Train
         Recipe(
             seed=params.seed,
             rollout=params.rollout,
+            overlong=params.rewards.overlong,
             objective=params.objective,
             selection=params.selection,
             train=params.train,

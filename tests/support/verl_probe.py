@@ -65,6 +65,29 @@ def advantages():
     return found
 
 
+def penalised():
+    """Return advantages of one group of right answers and one mixed one, four tokens at most."""
+    import torch
+    from omegaconf import OmegaConf
+    from verl.trainer.ppo.core_algos import get_adv_estimator_fn
+
+    from gmts.trainers.verl.advantages import PENALTY, penalty_node
+    from tests.support.core import overlong
+
+    mask = torch.arange(4) < torch.tensor([1, 2, 2, 4, 3, 4])[:, None]
+    rewards = torch.zeros(6, 4)
+    rewards[:, 0] = torch.tensor([1.0, 1.0, 1.0, 1.0, 0.0, 0.0])
+    found = {}
+    for name, buffer_tokens in (("off", None), ("on", 2)):
+        node = {PENALTY: penalty_node(overlong(buffer_tokens, 0.5), 4)}
+        values, _ = get_adv_estimator_fn("gmts_group")(
+            token_level_rewards=rewards, response_mask=mask.long(), index=list("uuuvvv"),
+            config=OmegaConf.create({"norm_adv_by_std_in_grpo": False} | node),
+        )  # fmt: skip
+        found[name] = values[:, 0].tolist()
+    return found
+
+
 def layout():
     """Return the rows of two ranks: four groups of two, two groups per mini-batch."""
     from gmts.trainers.verl.layout import rank_rows
@@ -91,12 +114,12 @@ def refused():
     """Return what check_config says to a good configuration and to single bad values."""
     from gmts.trainers.verl.checks import check_config
     from gmts.trainers.verl.options import VerlOptions
-    from tests.support.core import objective, selection
+    from tests.support.core import objective, overlong, selection
 
     def options(**changes):
         return VerlOptions(
-            objective=objective(**changes), selection=selection(), seed=0, max_response_tokens=8,
-            skip_no_signal=True, max_batches=1, dump_dir=None,
+            objective=objective(**changes), selection=selection(), overlong=overlong(), seed=0,
+            max_response_tokens=8, skip_no_signal=True, max_batches=1, dump_dir=None,
         )  # fmt: skip
 
     good = {
@@ -181,7 +204,7 @@ def buffer():
 if __name__ == "__main__":
     import verl
 
-    probes = (signatures, registrations, advantages, layout, torn, refused, buffer)
+    probes = (signatures, registrations, advantages, penalised, layout, torn, refused, buffer)
     answers = {probe.__name__: probe() for probe in probes}
     answers["version"] = verl.__version__
     with open(sys.argv[1], "w") as file:

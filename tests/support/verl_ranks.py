@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from gmts.batch import TokenBatch, TokenStats
-from tests.support.core import objective, selection
+from tests.support.core import objective, overlong, selection
 from tests.support.policies import mini_batch, policy
 
 LENGTHS = (5, 3, 1, 6, 4, 7, 2, 6)
@@ -196,6 +196,7 @@ def options_of(case, folder):
     return {
         "objective": asdict(objective(**aim)),
         "selection": asdict(selection(**choose)),
+        "overlong": asdict(overlong()),
         "seed": 11,
         "max_response_tokens": 8,
         "skip_no_signal": True,

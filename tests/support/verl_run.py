@@ -14,7 +14,7 @@ from gmts.trainers.config import TrackingConfig
 from gmts.trainers.verl.launch import Launch
 from gmts.trainers.verl.options import REWARD_FUNCTION, VerlOptions, to_overrides
 from gmts.trainers.verl.questions import write_questions
-from tests.support.core import objective, selection
+from tests.support.core import objective, overlong, selection
 from tests.support.sections import params
 from tests.support.tiny_run import tiny_model, tiny_rows, tiny_tokenizer
 
@@ -34,6 +34,7 @@ def verl_overrides(
     scorer: str = "tests.support.tiny_run:reward",
     save_every: int = 1,
     max_batches: int = 10,
+    buffer_tokens: int | None = None,
     **changes: object,
 ) -> list[str]:
     """Write model and questions into `folder`; return DAPO with GMTS over them."""
@@ -53,6 +54,7 @@ def verl_overrides(
     options = VerlOptions(
         objective=objective(**aim),
         selection=selection(**choose),
+        overlong=overlong(buffer_tokens),
         seed=5,
         max_response_tokens=RESPONSE_TOKENS,
         skip_no_signal=True,

@@ -75,6 +75,7 @@ def _trainer(params: Params, workspace: Workspace, template: PromptTemplate) -> 
         Recipe(
             seed=params.seed,
             rollout=params.rollout,
+            overlong=params.rewards.overlong,
             objective=params.objective,
             selection=params.selection,
             train=params.train,

@@ -13,6 +13,8 @@ from gmts.objective.config import ObjectiveConfig
 from gmts.trainers.standalone.groups import Group
 
 Prompts = Sequence[Sequence[int]]
+LengthPenalty = Callable[[int], float]
+"""What a response of so many tokens has added to its reward."""
 StatsPass = Callable[[Prompts, TokenBatch], TokenStats]
 """Statistics of some policy at every response token, without gradient."""
 
@@ -74,6 +76,7 @@ def rollout_of(
     config: ObjectiveConfig,
     *,
     reference: StatsPass | None,
+    penalty: LengthPenalty,
     fresh: set[int],
     device: torch.device,
 ) -> Rollout:
@@ -83,6 +86,7 @@ def rollout_of(
         groups: At least one, each with statistics.
         config: Advantages and the overlong filter.
         reference: Pass of the reference model; None without a KL term.
+        penalty: Shapes the rewards that advantages are taken of.
         fresh: Draws whose statistics are the present policy's.
         device: Where the tensors go.
     """
@@ -97,7 +101,11 @@ def rollout_of(
         }
     )
     scores = torch.tensor(
-        [verdict.score for group in groups for verdict in group.verdicts],
+        [
+            verdict.score + penalty(len(sample.token_ids))
+            for group in groups
+            for verdict, sample in zip(group.verdicts, group.samples, strict=True)
+        ],
         dtype=torch.float32,
         device=device,
     )

@@ -84,6 +84,11 @@ class Collected:
     rollout_seconds: float
     reward_seconds: float
 
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens of every sampled response, end tokens included."""
+        return [len(sample.token_ids) for group in self.sampled for sample in group.samples]
+
 
 class Rollouts:
     """The source of a run's training groups."""
@@ -185,7 +190,7 @@ def rollout_metrics(collected: Collected) -> dict[str, float]:
     groups = collected.sampled
     verdicts = [verdict for group in groups for verdict in group.verdicts]
     samples = [sample for group in groups for sample in group.samples]
-    lengths = [len(sample.token_ids) for sample in samples]
+    lengths = collected.lengths
     return {
         "reward/mean": sum(verdict.score for verdict in verdicts) / len(verdicts),
         "reward/correct": sum(verdict.correct for verdict in verdicts) / len(verdicts),

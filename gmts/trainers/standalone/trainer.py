@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy
@@ -15,6 +16,8 @@ from torch import Tensor
 
 from gmts.batch import TokenBatch, TokenStats
 from gmts.objective.config import ObjectiveConfig
+from gmts.rewards.config import OverlongConfig
+from gmts.rewards.overlong import overlong_metrics, overlong_penalty
 from gmts.rollout.config import RolloutConfig
 from gmts.rollout.sampler import Sampler
 from gmts.selection.config import SelectionConfig
@@ -45,6 +48,7 @@ class Recipe:
 
     seed: int
     rollout: RolloutConfig
+    overlong: OverlongConfig
     objective: ObjectiveConfig
     selection: SelectionConfig
     train: TrainConfig
@@ -84,6 +88,11 @@ class Trainer:
         self._recipe = recipe
         self._questions = questions
         self._device = device
+        self._penalty = partial(
+            overlong_penalty,
+            config=recipe.overlong,
+            max_response_tokens=rollout.max_response_tokens,
+        )
         self._optimizer = make_optimizer(policy, train.optimizer)
         self._reference: StatsPass | None = None
         if recipe.objective.beta > 0:
@@ -138,7 +147,11 @@ class Trainer:
         collected = self._rollouts.collect(self.state)
         times["time/rollout"] = collected.rollout_seconds
         times["time/reward"] = collected.reward_seconds
-        metrics = rollout_metrics(collected)
+        metrics = rollout_metrics(collected) | overlong_metrics(
+            collected.lengths,
+            self._recipe.overlong,
+            max_response_tokens=self._recipe.rollout.max_response_tokens,
+        )
         kept = [*collected.batch, *collected.surplus]
         with _timed(times, "time/old_log_probs"):
             kept = measured(kept, self._stats_of(self.policy), self._device)
@@ -152,6 +165,7 @@ class Trainer:
                     batch,
                     self._recipe.objective,
                     reference=self._reference,
+                    penalty=self._penalty,
                     fresh=fresh,
                     device=self._device,
                 )

@@ -1,9 +1,13 @@
 """Our group advantages as estimators of verl: `algorithm.adv_estimator=gmts_group`.
 
 verl's own GRPO estimator sums in float32, so that equal rewards need not give exactly 0.
+
+The penalty for length is added here and not to the rewards, which decide whether a group is mixed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy
@@ -12,7 +16,30 @@ from torch import Tensor
 from verl.trainer.ppo.core_algos import register_adv_est
 
 from gmts.objective.advantage import group_advantages
+from gmts.rewards.config import OverlongConfig
+from gmts.rewards.overlong import overlong_penalty
 from gmts.trainers.verl.options import ESTIMATORS
+
+PENALTY = "gmts_penalty"
+"""Where the estimators find the penalty in the section `algorithm`, all of verl's that they see."""
+
+
+def penalty_node(overlong: OverlongConfig, max_response_tokens: int) -> dict[str, Any]:
+    """Return what belongs at `PENALTY`."""
+    return {"overlong": asdict(overlong), "max_response_tokens": max_response_tokens}
+
+
+def _shaped(scores: Tensor, mask: Tensor, node: Mapping[str, Any] | None) -> Tensor:
+    """Return the rewards [B] with what each response's length costs."""
+    if node is None:
+        return scores
+    penalty = partial(
+        overlong_penalty,
+        config=OverlongConfig(**node["overlong"]),
+        max_response_tokens=int(node["max_response_tokens"]),
+    )
+    costs = [penalty(length) for length in mask.bool().sum(-1).tolist()]
+    return (scores.double() + scores.new_tensor(costs, dtype=torch.float64)).to(scores.dtype)
 
 
 def _estimate(
@@ -24,7 +51,7 @@ def _estimate(
         ValueError: If a reward is NaN or infinite.
     """
     _, groups = numpy.unique(numpy.asarray(index, dtype=str), return_inverse=True)
-    scores = rewards.sum(-1)
+    scores = _shaped(rewards.sum(-1), mask, config.get(PENALTY))
     found = group_advantages(
         scores,
         torch.from_numpy(groups).to(scores.device),

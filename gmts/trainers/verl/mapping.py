@@ -243,6 +243,8 @@ _MACHINE: tuple[Line, ...] = (
 _OWN = (
     *(_copy(key, f"+{NODE}.{key}") for key in shared_keys()),
     _copy("rollout.max_response_tokens", f"+{NODE}.max_response_tokens"),
+    _copy("rewards.overlong.buffer_tokens", f"+{NODE}.overlong.buffer_tokens"),
+    _copy("rewards.overlong.factor", f"+{NODE}.overlong.factor"),
     _copy("train.skip_no_signal", f"+{NODE}.skip_no_signal"),
     # verl's own trainer ignores its limit.
     _copy("train.dynamic_sampling.max_batches", f"+{NODE}.max_batches"),

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from gmts.imports import load_function
 from gmts.objective.config import ObjectiveConfig
+from gmts.rewards.config import OverlongConfig
 from gmts.selection.config import SelectionConfig
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class VerlOptions:
 
     objective: ObjectiveConfig
     selection: SelectionConfig
+    overlong: OverlongConfig
     seed: int
     max_response_tokens: Annotated[int, Ge(1)]
     skip_no_signal: bool
@@ -100,6 +102,7 @@ def _strict(node: Mapping[str, Any]) -> Mapping[str, Any]:
         "": VerlOptions.__dataclass_fields__,
         "objective": ObjectiveConfig.__dataclass_fields__,
         "selection": SelectionConfig.__dataclass_fields__,
+        "overlong": OverlongConfig.__dataclass_fields__,
     }
     for name, names in known.items():
         part = node if not name else node.get(name, {})

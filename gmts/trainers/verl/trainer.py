@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import transfer_queue
-from omegaconf import OmegaConf
+from omegaconf import OmegaConf, open_dict
 from verl.trainer.ppo.v1 import register_trainer
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
+from gmts.rewards.overlong import overlong_metrics
+from gmts.trainers.verl.advantages import PENALTY, penalty_node
 from gmts.trainers.verl.buffer import BoundedReplayBuffer
 from gmts.trainers.verl.checks import check_config
 from gmts.trainers.verl.internals import HookedTrainer
@@ -29,6 +31,10 @@ class SelectingTrainer(HookedTrainer):
         plain = None if node is None else OmegaConf.to_container(node, resolve=True)
         self._options = from_config(plain)
         check_config(lambda key: OmegaConf.select(config, key), self._options)
+        with open_dict(config.algorithm):
+            config.algorithm[PENALTY] = penalty_node(
+                self._options.overlong, self._options.max_response_tokens
+            )
         super().__init__(config)
 
     def actor_worker(self) -> type:
@@ -61,14 +67,19 @@ class SelectingTrainer(HookedTrainer):
             partition_id=batch.partition_id,
             select_fields=["responses", "rm_scores", "extra_fields", "uid"],
         )
+        lengths = data["responses"].offsets().diff().tolist()
         found = rollout_metrics(
             groups=listed(data["uid"]),
-            lengths=data["responses"].offsets().diff().tolist(),
+            lengths=lengths,
             scores=data["rm_scores"].sum(dim=1).tolist(),
             extras=listed(data["extra_fields"]),
             filtered=self.replay_buffer.filtered,
             num_sampled=self.replay_buffer.num_submitted,
             group_size=self.config.actor_rollout_ref.rollout.n,
             batch_size=self.config.data.train_batch_size,
+        ) | overlong_metrics(
+            lengths,
+            self._options.overlong,
+            max_response_tokens=self._options.max_response_tokens,
         )
         return {f"{PREFIX}{name}": value for name, value in found.items()}

@@ -5,6 +5,7 @@ from gmts.rewards.config import MathConfig, PoolConfig, RewardsConfig
 from gmts.rewards.extract import first_line, last_boxed
 from gmts.rewards.scorer import make_scorer
 from gmts.rewards.verdict import RewardError
+from tests.support.core import overlong
 
 ENTRY = reasoning_gym.create_dataset("chain_sum", size=1, seed=10_000_000, min_terms=3,
                                      max_terms=3, min_digits=1, max_digits=1)[0]  # fmt: skip
@@ -16,6 +17,7 @@ def scorer(**changes):
         "answer": "boxed",
         "custom": None,
         "math": MathConfig(require_box=False),
+        "overlong": overlong(),
         "pool": PoolConfig(workers=2, deadline_s=3.0, memory_mib=1024),
     }
     return make_scorer(RewardsConfig(**(values | changes)))

@@ -94,6 +94,38 @@ def test_c06_dynamic_sampling_that_finds_nothing_is_a_step_without_signal():
     assert _same(_copied(trainer), before)
 
 
+def test_right_answers_of_differing_lengths_stay_without_signal_under_dynamic_sampling():
+    trainer = tiny_trainer(
+        function=lambda text: 1.0,
+        rewards__overlong__buffer_tokens=6,
+        train__dynamic_sampling__enabled=True,
+        train__dynamic_sampling__max_batches=2,
+    )
+    before = _copied(trainer)
+    metrics, responses = trainer.step()
+    assert metrics["response/length_min"] < metrics["response/length_max"]
+    assert metrics["reward/overlong_mean"] < 0
+    assert metrics["groups/all_right"] == metrics["groups/sampled"] == 8
+    assert metrics["train/no_signal_steps"] == 1
+    assert responses == []
+    assert _same(_copied(trainer), before)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_the_overlong_penalty_changes_the_update_and_nothing_that_is_reported_of_verdicts(dynamic):
+    changes = {"train__dynamic_sampling__enabled": dynamic}
+    plain = tiny_trainer(**changes)
+    shaped = tiny_trainer(rewards__overlong__buffer_tokens=4, **changes)
+    expected, _ = plain.step()
+    found, responses = shaped.step()
+    for name, value in expected.items():
+        if name.startswith(("reward/", "response/", "groups/", "rollout/")):
+            assert found[name] == value, name
+    assert found.keys() - expected.keys() == {"reward/overlong_mean"}
+    assert {response.score for response in responses} == {0.0, 1.0}
+    assert not _same(_copied(shaped), _copied(plain))
+
+
 def test_c15_log_probs_of_rollout_and_trainer_agree_at_temperature_0_6():
     model = tiny_model()
     with torch.no_grad():  # far from uniform, so that a wrong temperature or shift would show

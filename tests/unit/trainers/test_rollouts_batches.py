@@ -1,14 +1,17 @@
 from dataclasses import asdict, replace
+from functools import partial
 
 import pytest
 import torch
 
 from gmts.batch import TokenStats
 from gmts.objective.config import ObjectiveConfig
+from gmts.rewards.overlong import overlong_penalty
 from gmts.rewards.verdict import Verdict
 from gmts.rollout.sampler import Sample
 from gmts.trainers.standalone.batches import log_ratio_metrics, measured, rollout_of
 from gmts.trainers.standalone.groups import Group
+from tests.support.core import overlong
 
 CPU = torch.device("cpu")
 CONFIG = ObjectiveConfig(
@@ -56,8 +59,8 @@ def _pass(value):
     return stats
 
 
-def _rollout(groups, fresh, config=CONFIG, reference=None):
-    return rollout_of(groups, config, reference=reference, fresh=fresh, device=CPU)
+def _rollout(groups, fresh, config=CONFIG, reference=None, penalty=lambda num_tokens: 0.0):
+    return rollout_of(groups, config, reference=reference, penalty=penalty, fresh=fresh, device=CPU)
 
 
 def test_groups_become_padded_rows_with_unique_ids():
@@ -111,6 +114,25 @@ def test_the_overlong_filter_takes_cut_responses_out_of_the_loss_but_not_out_of_
     assert filtered.response_mask.any(1).tolist() == [True, True, False, True]
     assert whole.response_mask.any(1).tolist() == [True] * 4
     assert torch.equal(filtered.advantages, whole.advantages)
+
+
+def test_the_overlong_penalty_shapes_advantages_and_no_verdict():
+    # of at most 4 tokens the last two cost 0.25 each
+    penalty = partial(overlong_penalty, config=overlong(2, 0.5), max_response_tokens=4)
+    config = replace(CONFIG, normalize_by_std=False)
+    group = _group(0, [4, 2, 3, 4], [1, 1, 0, 0])
+    shaped = [0.5, 1.0, -0.25, -0.5]
+    mean = sum(shaped) / 4
+    groups = measured([group], _pass(-1.0), CPU)
+    found = _rollout(groups, {0}, config, penalty=penalty).tokens.advantages.tolist()
+    assert found == pytest.approx([score - mean for score in shaped])
+    assert [verdict.score for verdict in groups[0].verdicts] == [1.0, 1.0, 0.0, 0.0]
+
+
+def test_right_answers_of_differing_lengths_are_uninformative_whatever_the_penalty():
+    group = _group(0, [4, 2, 3, 4], [1, 1, 1, 1])
+    assert not group.informative("verdict")
+    assert not group.informative("grade")
 
 
 def test_reference_log_probs_come_from_the_reference():

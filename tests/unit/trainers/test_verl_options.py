@@ -3,13 +3,14 @@ from dataclasses import asdict
 import pytest
 
 from gmts.trainers.verl.options import VerlOptions, from_config, to_overrides
-from tests.support.core import objective, selection
+from tests.support.core import objective, overlong, selection
 
 
 def options(**changes):
     values = {
         "objective": objective(),
         "selection": selection(),
+        "overlong": overlong(),
         "seed": 3,
         "max_response_tokens": 8,
         "skip_no_signal": True,
@@ -28,8 +29,9 @@ def test_overrides_name_every_leaf_once():
     assert '+actor_rollout_ref.gmts.selection.score="gmts"' in overrides
     assert "+actor_rollout_ref.gmts.objective.dual_clip=null" in overrides
     assert "+actor_rollout_ref.gmts.skip_no_signal=true" in overrides
+    leaves = sum(len(asdict(part)) for part in (objective(), selection(), overlong()))
     names = [override.partition("=")[0] for override in overrides]
-    assert len(names) == len(set(names)) == 5 + len(asdict(objective())) + len(asdict(selection()))
+    assert len(names) == len(set(names)) == 5 + leaves
 
 
 @pytest.mark.parametrize(
@@ -41,6 +43,7 @@ def test_overrides_name_every_leaf_once():
         ({"selection": asdict(selection()) | {"ratio": 1.5}}, "selection.ratio: .* got 1.5"),
         ({"selection": {"ratio": 0.5}}, "selection.score"),
         ({"objective": asdict(objective()) | {"beat": 1}}, "objective.beat must be one of"),
+        ({"overlong": {"buffer_tokens": 0, "factor": 1.0}}, "overlong.buffer_tokens: .* got 0"),
     ],
 )
 def test_wrong_options_are_refused_by_key_rule_and_value(change, message):

@@ -296,6 +296,14 @@ def test_the_rewards_come_back_as_the_section_that_was_sent():
     assert (found.scorer, found.math.require_box) == ("math", True)
 
 
+def test_the_overlong_penalty_arrives_for_the_advantages_and_leaves_the_rewards_alone():
+    on = {"rewards__overlong__buffer_tokens": 16, "rewards__overlong__factor": 0.5}
+    config = configuration(**on)
+    options = from_config(OmegaConf.to_container(config.actor_rollout_ref.gmts))
+    assert options.overlong == experiment(**on).rewards.overlong
+    assert config.reward.reward_manager.name == "naive"  # verl's dapo manager would shape rewards
+
+
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
