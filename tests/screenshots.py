@@ -50,6 +50,8 @@ def main(address: str, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as profile, browser(Path(profile)) as page:
         for name, (path, *wanted) in pages.items():
             page.open(f"{address}/{path}", *wanted)
+            if name == "run":
+                page.click("Task Runs", "prepare", "publish")
             page.screenshot(folder / f"ui-{name}.png")
             print(folder / f"ui-{name}.png")
 

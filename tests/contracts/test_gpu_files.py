@@ -1,6 +1,7 @@
 """The files for GPU machines agree with one another and with the presets."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from ruamel.yaml import YAML
 from gmts.config import parse_params
 from gmts.config.load import parse_yaml
 from gmts.config.presets import render_preset
+from gmts.trainers.verl.config import Experiment, refusals
 
 
 def lines(name):
@@ -78,3 +80,14 @@ def test_the_image_makes_both_environments_and_names_the_second_ones_python():
     assert "make install-gpu" in text
     assert "GPU_VENV ?= .venv-gpu" in makefile
     assert "GMTS_TRAIN_PYTHON=/opt/gmts/.venv-gpu/bin/python" in text
+
+
+@pytest.mark.parametrize("backend", ["standalone", "verl"])
+def test_the_short_run_on_gpus_asks_for_what_both_backends_take(repository, backend):
+    text = Path("examples/gpu_check.sh").read_text(encoding="utf-8")
+    listed = re.search(r"^short=\((.*?)\)$", text, re.DOTALL | re.MULTILINE)
+    overrides = [*shlex.split(listed[1]), f"train.backend={backend}", "verl.ranks_per_node=8"]
+    params = parse_params(parse_yaml(render_preset(repository, "smoke", overrides)))
+    assert (params.runtime.device, params.model.dtype) == ("cuda", "bfloat16")
+    if backend == "verl":
+        assert refusals(Experiment.of(params, params.data.max_prompt_tokens)) == []
