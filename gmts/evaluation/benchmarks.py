@@ -1,7 +1,7 @@
 """The benchmarks that have a task: what their rows ask and how they are judged."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +26,7 @@ from gmts.evaluation.code_questions import (
     mbpp_question,
 )
 from gmts.evaluation.config import BenchmarkConfig, BenchmarkName
+from gmts.evaluation.contest_questions import contest_meta, contest_question, in_window
 from gmts.files import file_sha256
 from gmts.rewards.code.evalplus import check_installed
 from gmts.rewards.extract import last_boxed
@@ -49,6 +50,10 @@ class Benchmark:
     system_prompt: str = SYSTEM_PROMPT
     meta: Callable[[Record], dict[str, Any]] = field(default=lambda record: {})
     """Returns what the scorer needs besides the ground truth."""
+    wanted: Callable[[Record], bool] = lambda record: True
+    """Whether a row of the files is of the benchmark."""
+    tests_stay: bool = False
+    """Tests are too large for a row: its meta.tests_at names their place, FILE:LINE."""
     check: Callable[[], None] = lambda: None
     """Raises ValueError where something that its verdicts need is not installed."""
 
@@ -161,6 +166,15 @@ BENCHMARKS: Mapping[BenchmarkName, Benchmark] = {
         meta=lambda record: evalplus_meta("mbpp", record),
         check=check_installed,
     ),
+    "livecodebench": Benchmark(
+        kind="code",
+        answer=lambda record: field_text(record, "question_id"),
+        question=contest_question,
+        system_prompt=CODE_SYSTEM_PROMPT,
+        meta=contest_meta,
+        wanted=in_window,
+        tests_stay=True,
+    ),
 }
 """By the keys of `benchmarks`."""
 
@@ -183,8 +197,12 @@ def read_rows_of(name: BenchmarkName, config: BenchmarkConfig, root: Path) -> Be
     rows: list[Row] = []
     places: dict[str, str] = {}
     for path in files.paths.values():
+        if benchmark.tests_stay and not path.name.endswith((".jsonl", ".jsonl.gz")):
+            raise ValueError(f"{key} must have JSON lines, named .jsonl or .jsonl.gz, got {path}")
         for place, record in read_records(path, f"{key}.path", BadRows(policy="refuse")):
             try:
+                if not benchmark.wanted(record):
+                    continue
                 row = _row(name, benchmark, record, len(rows) + 1)
             except BadRowError as error:
                 raise ValueError(f"{place}: {error} (benchmark {name})") from error
@@ -196,7 +214,12 @@ def read_rows_of(name: BenchmarkName, config: BenchmarkConfig, root: Path) -> Be
                     "evaluate.samples says how often a question is answered"
                 )
             rows.append(row)
-    found = rows_hash(rows)
+    found = rows_hash(rows)  # wherever the files lie
+    if benchmark.tests_stay:
+        rows = [
+            replace(row, meta=row.meta | {"tests_at": places[row.messages[-1]["content"]]})
+            for row in rows
+        ]
     _check_expected(key, config, len(rows), found)
     return BenchmarkRows(
         rows=rows,

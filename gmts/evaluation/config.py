@@ -17,6 +17,7 @@ BenchmarkName = Literal[
     "csqa2",
     "humaneval",
     "mbpp",
+    "livecodebench",
 ]
 """The benchmarks that have a task."""
 
@@ -25,7 +26,9 @@ BenchmarkName = Literal[
 class BenchmarkConfig:
     """Where a benchmark's rows come from, and how they are answered."""
 
-    path: Annotated[str | None, Doc("Local file; null: from the Hub.")]
+    path: Annotated[
+        str | None, Doc("Local file, or folder with the benchmark's files; null: from the Hub.")
+    ]
     repo: Annotated[str | None, Doc("Id on the Hub; null: the one that the benchmark is known by.")]
     revision: Annotated[
         str | None, Doc("Commit on the Hub, 40 hex digits; required without path, else null.")

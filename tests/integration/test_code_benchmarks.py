@@ -6,13 +6,12 @@ import json
 import pytest
 
 from gmts.evaluation.results import read_results
-from gmts.models.folder import load_tokenizer
 from gmts.rewards.code.evalplus import read_problems
 from gmts.rewards.sandbox.isolation import IsolationError, check_isolation
-from gmts.rollout.sampler import Sample, Sampler
 from gmts.stages.benchmark import benchmark
 from gmts.stages.rescore import rescore
 from tests.support.exams import entry, exam_params, text_workspace
+from tests.support.scripted import fenced, run
 from tests.support.shared import shared_file
 
 pytest.importorskip("evalplus")
@@ -24,10 +23,6 @@ FILES = {
 RIGHT = "def {name}(x):\n    return {factor} * x\n"
 BASE_ONLY = "def {name}(x):\n    return {factor} * x if x > 0 else None\n"
 WRONG = "def {name}(x):\n    return {factor} + x\n"
-
-
-def fenced(program):
-    return f"First I think.\n```python\n{program}```\n"
 
 
 def own_problems(folder, count=4):
@@ -51,36 +46,6 @@ def own_problems(folder, count=4):
 
 def written(number, text):
     return fenced(text.format(name=f"times{number}", factor=number + 5))
-
-
-class ScriptedSampler(Sampler):
-    """A model whose greedy responses are written down, in the order of asking."""
-
-    tokenizer = None
-    script = ()
-    cut = ()
-    asked = 0
-
-    def greedy(self, prompts, **_):
-        samples = []
-        for _ in prompts:
-            ids = self.tokenizer.encode(self.script[type(self).asked])
-            finished = type(self).asked not in self.cut
-            samples.append(Sample(token_ids=tuple(ids), finished=finished, log_probs=()))
-            type(self).asked += 1
-        return samples
-
-
-def run(root, name, path, script, monkeypatch, *, cut=(), **settings):
-    """Score a model that answers with `script`; return the scores and the stored responses."""
-    workspace = text_workspace(root, [*script, "a system and a user message"])
-    tokenizer = load_tokenizer(workspace.initial_dir)
-    made = {"tokenizer": tokenizer, "script": script, "cut": cut}
-    monkeypatch.setattr("gmts.rollout.sampler.Sampler", type("S", (ScriptedSampler,), made))
-    params = exam_params({name: entry(str(path), greedy=None, custom=None)}, **settings)
-    result = benchmark(params, workspace, name, "initial")
-    folder = workspace.benchmarks_dir / name / "initial"
-    return result, folder, *read_results(folder)
 
 
 def test_base_and_plus_rates_and_their_mean_are_those_computed_by_hand(tmp_path, monkeypatch):

@@ -58,6 +58,10 @@ _HUB: Mapping[str, tuple[str | None, tuple[str, ...]]] = {
     "csqa2": ("tasksource/commonsense_qa_2.0", ("*validation*", "*dev*.json*")),
     "humaneval": (None, ("HumanEvalPlus*.jsonl*",)),
     "mbpp": (None, ("MbppPlus*.jsonl*",)),
+    "livecodebench": (
+        "livecodebench/code_generation_lite",
+        ("test.jsonl", "test[2-5].jsonl"),  # release_v5
+    ),
 }
 """Id on the Hub, None where no repository is known that has the files; patterns of the files."""
 
@@ -101,12 +105,12 @@ def files_of(name: str, entry: Entry, root: Path) -> BenchmarkFiles:
         root: What a relative path is relative to.
 
     Raises:
-        ValueError: If the Hub has no such files, or no repository is known.
+        ValueError: If the folder or the Hub has no such files, or no repository is known.
         OSError: If the Hub cannot be reached.
     """
-    if entry.path is not None:
-        return BenchmarkFiles(paths={entry.path: root / entry.path}, hub=None)
     (known, patterns), key = _HUB[name], f"benchmarks.{name}"
+    if entry.path is not None:
+        return BenchmarkFiles(paths=_local_files(entry.path, root, patterns, key), hub=None)
     repo = entry.repo or known
     if repo is None:
         raise ValueError(
@@ -118,3 +122,14 @@ def files_of(name: str, entry: Entry, root: Path) -> BenchmarkFiles:
         paths=fetch(repo, revision, entry.files or patterns, key=key),
         hub={"repo": repo, "revision": revision},
     )
+
+
+def _local_files(name: str, root: Path, patterns: Sequence[str], key: str) -> dict[str, Path]:
+    """Return the file, or those of a folder that have the names of the benchmark's."""
+    path = root / name
+    if not path.is_dir():
+        return {name: path}
+    found = sorted(file for pattern in patterns for file in path.glob(pattern))
+    if not found:
+        raise ValueError(f"{key}.path must have files like {', '.join(patterns)}, got {name}")
+    return {str(Path(name, file.relative_to(path))): file for file in found}

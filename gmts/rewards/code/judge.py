@@ -11,6 +11,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from gmts.rewards.code.bench import Bench, Outcome
+from gmts.rewards.code.livecodebench import KIND as LIVECODEBENCH
+from gmts.rewards.code.livecodebench import contest_program, same_output, same_value
 from gmts.rewards.code.names import check_tests, free_names, missing_imports
 from gmts.rewards.code.scripts import Case, run_cases
 from gmts.rewards.verdict import Verdict
@@ -32,13 +34,14 @@ class Tests:
     __test__ = False
 
     kind: str
-    """assert (statements, run from top to bottom), pytest, unittest or stdin."""
+    """assert (statements, run from top to bottom), pytest, unittest, stdin or livecodebench."""
     source: str
-    """Python; with stdin JSON {inputs: [text], outputs: [text]}."""
+    """Python; with stdin and livecodebench JSON {inputs: [text], outputs: [text]}."""
     timeout_s: float = MAX_TIMEOUT_S
-    """Wall clock of all tests together; of each case with stdin."""
+    """Wall clock of all tests together; of each case with stdin and livecodebench."""
     entry_point: str | None = None
-    """The function under test, needed only where it has the name of a builtin."""
+    """The function under test, needed only where it has the name of a builtin; with livecodebench
+    the one that is called, None for a program that reads standard input."""
     cases: list[Case] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -48,7 +51,7 @@ class Tests:
             raise ValueError(f"tests.timeout_s must be positive, got {self.timeout_s}")
         if not self.source.strip():
             raise ValueError("tests.source must not be empty")
-        if self.kind == "stdin":
+        if self.kind in ("stdin", LIVECODEBENCH):
             object.__setattr__(self, "cases", _cases(self.source))
         else:
             object.__setattr__(self, "cases", [])
@@ -139,11 +142,18 @@ def _run_stdin(bench: Bench, solution: str, tests: Tests) -> Outcome:
     return run_cases(bench, solution, tests.cases, min(tests.timeout_s, MAX_TIMEOUT_S))
 
 
+def _run_contest(bench: Bench, solution: str, tests: Tests) -> Outcome:
+    program = contest_program(solution, tests.entry_point)
+    same = same_output if tests.entry_point is None else same_value
+    return run_cases(bench, program, tests.cases, min(tests.timeout_s, MAX_TIMEOUT_S), same)
+
+
 _KINDS: dict[str, Callable[[Bench, str, Tests], Outcome]] = {
     "assert": _run_tests,
     "pytest": _run_tests,
     "unittest": _run_tests,
     "stdin": _run_stdin,
+    LIVECODEBENCH: _run_contest,
 }
 
 
@@ -153,9 +163,9 @@ def _cases(source: str) -> list[Case]:
         pairs = list(zip(given["inputs"], given["outputs"], strict=True))
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
-            "tests.source of kind stdin must be JSON {inputs: [text], outputs: [text]} of equal "
+            "tests.source of cases must be JSON {inputs: [text], outputs: [text]} of equal "
             f"lengths, got {source[:80]!r}"
         ) from error
     if not pairs or not all(isinstance(text, str) for pair in pairs for text in pair):
-        raise ValueError("tests.source of kind stdin must hold at least one case, all of text")
+        raise ValueError("tests.source of cases must hold at least one case, all of text")
     return [Case(stdin=given_in, stdout=given_out) for given_in, given_out in pairs]

@@ -11,6 +11,8 @@ from gmts.rewards.code.evalplus import KIND as EVALPLUS
 from gmts.rewards.code.evalplus import judge_evalplus
 from gmts.rewards.code.extract import NO_PROGRAM, last_program
 from gmts.rewards.code.judge import CodeJudge, Tests
+from gmts.rewards.code.livecodebench import KIND as LIVECODEBENCH
+from gmts.rewards.code.livecodebench import TIMEOUT_S, find_tests
 from gmts.rewards.verdict import Verdict
 
 _WORKERS = 2
@@ -23,7 +25,8 @@ def score(response: str, ground_truth: str, meta: Mapping[str, Any]) -> Verdict:
         response: What the model wrote, without the prompt.
         ground_truth: The tests (Tests.source).
         meta: `kind` (assert, pytest, unittest or stdin), and where they are known `timeout_s`
-            in seconds and `entry_point`. With kind evalplus `dataset` and `problem`.
+            in seconds and `entry_point`. With kind evalplus `dataset` and `problem`; with
+            kind livecodebench `tests_at` and `tests_sha256`.
 
     Raises:
         ValueError: If the tests are missing, of no known kind, or cannot be run in another process
@@ -93,5 +96,13 @@ _JUDGES: dict[int, CodeJudge] = {}
 def _tests(source: str, meta: Mapping[str, Any]) -> Tests:
     if "kind" not in meta:
         raise ValueError(f"meta.kind must say what the tests are, got {sorted(meta)}")
+    if meta["kind"] == LIVECODEBENCH:
+        found = find_tests(meta)
+        return Tests(
+            kind=LIVECODEBENCH,
+            source=found.source(),
+            timeout_s=TIMEOUT_S,
+            entry_point=found.func_name,
+        )
     given = {key: meta[key] for key in ("timeout_s", "entry_point") if meta.get(key) is not None}
     return Tests(kind=meta["kind"], source=source, **given)

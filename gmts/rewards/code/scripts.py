@@ -4,6 +4,7 @@ import os
 import select
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from gmts.rewards.code.bench import Bench, Outcome
@@ -21,16 +22,27 @@ class Case:
     stdout: str
 
 
-def run_cases(bench: Bench, solution: str, cases: list[Case], timeout_s: float) -> Outcome:
+def same_lines(written: str, expected: str) -> bool:
+    """Whether lines are equal, blanks at their ends and blank lines at the end left out."""
+    return _lines(written) == _lines(expected)
+
+
+def run_cases(
+    bench: Bench,
+    solution: str,
+    cases: list[Case],
+    timeout_s: float,
+    same: Callable[[str, str], bool] = same_lines,
+) -> Outcome:
     """Run a program once for each case, until one fails.
 
-    A case passes if the program ends with status 0 within `timeout_s` and has written the expected
-    lines; blanks at the ends of lines and blank lines at the end do not count.
+    A case passes if the program ends with status 0 within `timeout_s` and what it has written is
+    the `same` as what is expected.
     """
     for number, case in enumerate(cases, 1):
         sandbox = bench.take()
         try:
-            problem = _run_case(sandbox, solution, case, timeout_s)
+            problem = _run_case(sandbox, solution, case, timeout_s, same)
         finally:
             sandbox.kill()
         if problem is not None:
@@ -38,7 +50,13 @@ def run_cases(bench: Bench, solution: str, cases: list[Case], timeout_s: float) 
     return Outcome(passed=True, reason=f"{len(cases)} cases passed")
 
 
-def _run_case(sandbox: Sandbox, solution: str, case: Case, timeout_s: float) -> str | None:
+def _run_case(
+    sandbox: Sandbox,
+    solution: str,
+    case: Case,
+    timeout_s: float,
+    same: Callable[[str, str], bool],
+) -> str | None:
     """What is wrong with one run; None if nothing is."""
     deadline = time.monotonic() + timeout_s
     reader, writer = os.pipe()
@@ -61,7 +79,7 @@ def _run_case(sandbox: Sandbox, solution: str, case: Case, timeout_s: float) -> 
         return f"not done within {timeout_s:g} s"
     if status != 0:
         return f"exit status {status}"
-    if _lines(written.decode("utf-8", "replace")) != _lines(case.stdout):
+    if not same(written.decode("utf-8", "replace"), case.stdout):
         return "wrong output"
     return None
 
