@@ -13,8 +13,10 @@ from prefect.artifacts import (
     create_table_artifact,
 )
 
+from gmts.config import load_params
 from gmts.stages.evaluate import MODELS
 from gmts.stages.runs import read_summary
+from gmts.stages.scores import benchmark_lines
 from gmts.stages.workspace import Workspace
 
 
@@ -36,6 +38,23 @@ def publish_scores(root: Path) -> None:
             }
         )
     create_table_artifact(key="scores", table=rows, description="Test scores in percent")
+    names = load_params(root / "params.yaml").benchmarks
+    lines = [
+        {name: _cell(value) for name, value in line.items()}
+        for line in benchmark_lines(Workspace(root), names)
+    ]
+    if lines:
+        create_table_artifact(
+            key="benchmarks", table=lines, description="Scores on benchmarks in percent"
+        )
+
+
+def _cell(value: Any) -> Any:
+    """Return a score with its interval as text, anything else as it is."""
+    if not isinstance(value, Mapping):
+        return value
+    low, high = _percent(value["low"]), _percent(value["high"])
+    return f"{_percent(value['value'])} [{low}, {high}]"
 
 
 def publish_plots(root: Path) -> None:

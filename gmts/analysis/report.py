@@ -15,7 +15,15 @@ from gmts.files import read_json, write_atomic
 MODELS = ("initial", "last", "best")
 
 
-def write_report(folder: Path, *, title: str, train_dir: Path, evaluation_dir: Path) -> None:
+def write_report(
+    folder: Path,
+    *,
+    title: str,
+    train_dir: Path,
+    evaluation_dir: Path,
+    benchmarks: Sequence[Mapping[str, Any]] = (),
+    contamination: Mapping[str, Any] | None = None,
+) -> None:
     """Write index.html and plots/ into `folder`.
 
     Args:
@@ -23,6 +31,8 @@ def write_report(folder: Path, *, title: str, train_dir: Path, evaluation_dir: P
         title: Name of the run.
         train_dir: metrics.jsonl and summary.json of the train stage.
         evaluation_dir: MODEL/scores.json of the evaluate stage.
+        benchmarks: Lines of `gmts.stages.scores.benchmark_lines`.
+        contamination: What prepare found of each benchmark in train and validation, by split.
 
     Raises:
         ValueError: If an input is missing or broken; the message names the file.
@@ -39,6 +49,8 @@ def write_report(folder: Path, *, title: str, train_dir: Path, evaluation_dir: P
         title=html.escape(title),
         scores_table=_scores_table(scores),
         scores_plot=_inline_svg(bars),
+        benchmarks=_benchmarks(benchmarks),
+        contamination=_contamination(contamination or {}),
         training_table=_mapping_table(read_json(train_dir / "summary.json")),
         plots="\n".join(f"<figure>{_inline_svg(file)}</figure>" for _, file in panels),
     )
@@ -62,6 +74,36 @@ def _scores_table(scores: Mapping[str, Mapping[str, Any]]) -> str:
             ]
         )
     return _table(header, rows)
+
+
+def _benchmarks(lines: Sequence[Mapping[str, Any]]) -> str:
+    if not lines:
+        return ""
+    rows = [
+        [
+            line["benchmark"],
+            line["measure"],
+            *(_with_interval(line[model]) for model in MODELS),
+            str(line["questions"]),
+        ]
+        for line in lines
+    ]
+    return "<h2>Benchmarks</h2>" + _table(
+        ["benchmark", "measure", *MODELS, "questions"],
+        rows,
+    )
+
+
+def _contamination(found: Mapping[str, Any]) -> str:
+    rows = [
+        [name, split, str(of["near_questions"]), str(of["questions"]), str(of["near_rows"])]
+        for split, by_name in found.items()
+        for name, of in by_name.items()
+    ]
+    if not rows:
+        return ""
+    header = ["benchmark", "split", "its questions found", "of", "rows near them"]
+    return "<h2>Benchmarks in the training data</h2>" + _table(header, rows)
 
 
 def _with_interval(score: Mapping[str, float]) -> str:

@@ -84,7 +84,7 @@ STAGE_SECTIONS: dict[str, tuple[str, ...]] = {
     # Before evaluate, which is the last stage of `gmts evaluate`; neither reads the other.
     "benchmark": ("schema_version", "model", "rewards", "evaluate", "benchmarks", "runtime"),
     "evaluate": ("schema_version", "model", "rewards", "evaluate", "runtime"),
-    "report": ("schema_version", "preset", "name"),
+    "report": ("schema_version", "preset", "name", "benchmarks"),
     "publish": tuple(Params.__dataclass_fields__),  # the card and the manifest show all of it
 }
 """Sections that each stage reads; dvc.yaml lists the same, and a test compares the two."""

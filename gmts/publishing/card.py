@@ -2,13 +2,15 @@
 
 import io
 import string
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
 from ruamel.yaml import YAML
 
 from gmts.publishing.manifest import Lineage
+
+_MODELS = ("initial", "last", "best")
 
 
 def model_card(lineage: Lineage, *, license_name: str) -> str:
@@ -24,6 +26,7 @@ def model_card(lineage: Lineage, *, license_name: str) -> str:
         checkpoint=lineage.checkpoint,
         step=lineage.step,
         scores=_scores(lineage.scores),
+        benchmarks=_benchmarks(lineage.benchmarks),
         changed=", ".join(f"`{key}`" for key in lineage.changed_keys) or "nothing",
         preset=lineage.preset,
         base_weights=lineage.base_weights_sha256,
@@ -54,6 +57,17 @@ def _scores(scores: Mapping[str, Mapping[str, Any]]) -> str:
         cells.append(f"{100 * score['truncated']:.1f}%")
         lines.append(f"| {model} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _benchmarks(lines: Sequence[Mapping[str, Any]]) -> str:
+    if not lines:
+        return ""
+    header = ["benchmark", "measure", *_MODELS]
+    rows = [f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
+    for line in lines:
+        cells = [line["benchmark"], line["measure"], *(_interval(line[name]) for name in _MODELS)]
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join(["", "## Benchmarks", "", *rows, ""])
 
 
 def _interval(score: Mapping[str, float]) -> str:

@@ -1,6 +1,6 @@
 """What a published checkpoint is made of, for machines."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,8 @@ class Lineage:
     template_sha256: str
     scores: Mapping[str, Mapping[str, Any]]
     """Test scores with intervals by model: initial, last, best."""
+    benchmarks: Sequence[Mapping[str, Any]] = ()
+    """Lines of `gmts.stages.scores.benchmark_lines`."""
 
 
 def folder_manifest(folder: Path, lineage: Lineage) -> dict[str, Any]:
@@ -49,6 +51,7 @@ def folder_manifest(folder: Path, lineage: Lineage) -> dict[str, Any]:
         "code_version": lineage.code_version,
         "template_sha256": lineage.template_sha256,
         "scores": {model: dict(score) for model, score in lineage.scores.items()},
+        "benchmarks": [dict(line) for line in lineage.benchmarks],
         "files": {
             file.relative_to(folder).as_posix(): {
                 "sha256": file_sha256(file),

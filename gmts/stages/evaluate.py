@@ -2,6 +2,7 @@
 
 from gmts.config import Params
 from gmts.files import new_folder
+from gmts.stages.scores import describe_benchmarks
 from gmts.stages.scoring import MODELS, Exam, ModelName, report_scores, score_model
 from gmts.stages.workspace import StageResult, Workspace, stage_run
 
@@ -30,5 +31,6 @@ def evaluate(params: Params, workspace: Workspace, model: ModelName) -> StageRes
         )
         with new_folder(workspace.evaluation_dir(model)) as target:
             scores = score_model(params, workspace, model, exam, target)
+        describe_benchmarks(workspace)
         report_scores(run, scores)
     return run.result()

@@ -8,6 +8,7 @@ from gmts.config import SCHEMA_VERSION, Params, params_hash
 from gmts.config.load import read_yaml
 from gmts.config.presets import changed_keys
 from gmts.files import new_folder, read_json, write_json
+from gmts.stages.scores import benchmark_lines
 from gmts.stages.summary import build_summary, code_version
 from gmts.stages.workspace import StageResult, Workspace, stage_run
 
@@ -79,4 +80,5 @@ def _lineage(params: Params, workspace: Workspace, chosen: Path) -> "Lineage":
             }
             for model in ("initial", "last", "best")
         },
+        benchmarks=benchmark_lines(workspace, params.benchmarks),
     )

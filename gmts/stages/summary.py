@@ -10,6 +10,7 @@ from gmts.config import SCHEMA_VERSION, Params, params_hash
 from gmts.config.load import read_yaml
 from gmts.config.presets import changed_keys
 from gmts.files import read_json
+from gmts.stages.scores import benchmark_lines
 from gmts.stages.workspace import StageResult, Workspace
 
 _STAGES = ("prepare", "warmstart", "train", "evaluate-initial", "evaluate-last", "evaluate-best")
@@ -55,6 +56,7 @@ def build_summary(
         "published_checkpoint": published,
         "gain": round(after["value"] - before["value"], 6),
         "questions": scores["initial"]["questions"],
+        "benchmarks": benchmark_lines(workspace, params.benchmarks),
         "stages": {
             stage: {key: result[key] for key in ("seconds", "peak_memory_mib")}
             for stage, result in stages.items()
@@ -89,6 +91,11 @@ def render_summary(summary: Mapping[str, Any]) -> str:
         f"    after training   {_interval(after)}",
         f"    gain             {100 * summary['gain']:+.1f} points",
         f"    best checkpoint  {_interval(summary['best'])}",
+        *(
+            f"  {line['benchmark']} {line['measure']}: {_interval(line['initial'])} to "
+            f"{_interval(line[summary['published_checkpoint']])}"
+            for line in summary.get("benchmarks", [])
+        ),
         "  seconds and peak memory",
     ]
     lines += [

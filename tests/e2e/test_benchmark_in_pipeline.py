@@ -33,6 +33,15 @@ def test_a_benchmark_is_a_stage_of_its_own_and_is_rescored_after_a_repair(reposi
     assert stages_run(output) == ["benchmark@amc23"]
     scores = json.loads((clone / "reports/benchmarks/amc23/last/scores.json").read_text())
     assert (scores["questions"], scores["average"]["value"]) == (4, 0)
+    output = gmts(clone, "run").stdout
+    assert stages_run(output) == ["report", "publish"]
+    assert "amc23 average@4:   0.0%" in output
+    shown = [
+        (clone / "reports/report/index.html").read_text(),
+        next((clone / "published").glob("*/README.md")).read_text(),
+        (clone / "reports/summary.json").read_text(),
+    ]
+    assert all("amc23" in text and "average@4" in text for text in shown)
     (clone / "own.py").write_text(OWN.format(body="True"))
     output = gmts(clone, "rescore", "reports/benchmarks/amc23/last").stdout
     assert re.search(r"average@4 +0\.00% +100\.00%", output)

@@ -41,6 +41,26 @@ def test_the_page_is_self_contained_and_escapes_its_values(tmp_path, run_outputs
     assert "50.0% [40.0%, 60.0%]" in page
 
 
+def test_benchmarks_and_what_training_held_of_them_are_on_the_page_if_there_are_any(
+    tmp_path, run_outputs
+):
+    plain = (report(tmp_path, "plain", run_outputs) / "index.html").read_text()
+    assert "enchmarks" not in plain
+    score = {"value": 0.25, "low": 0.125, "high": 0.5}
+    line = {"benchmark": "mbpp", "measure": "plus", "questions": 378}
+    lines = [line | dict.fromkeys(("initial", "last", "best"), score)]
+    found = {"train": {"amc23": {"near_questions": 17, "questions": 40, "near_rows": 24}}}
+    (tmp_path / "full").mkdir()
+    write_report(
+        tmp_path / "full", title="t", train_dir=run_outputs[0], evaluation_dir=run_outputs[1],
+        benchmarks=lines, contamination=found,
+    )  # fmt: skip
+    page = (tmp_path / "full" / "index.html").read_text()
+    cells = ["mbpp", "plus", *["25.0% [12.5%, 50.0%]"] * 3, "378"]
+    assert "".join(f"<td>{cell}</td>" for cell in cells) in page
+    assert "<td>amc23</td><td>train</td><td>17</td><td>40</td><td>24</td>" in page
+
+
 def test_every_panel_is_written_as_png_and_svg(tmp_path, run_outputs):
     plots = report(tmp_path, "r", run_outputs) / "plots"
     names = {panel.name for panel in PANELS} | {"scores"}
