@@ -202,7 +202,7 @@ def _answer(extracted: str | None) -> str:
 def _scores(scores: Mapping[str, Any]) -> str:
     lines = [f"{scores['task']}, model {scores['model']}, {scores['questions']} questions"]
     named = {f"average@{scores['samples']}": scores["average"]}
-    named |= {f"pass@{k}": score for k, score in scores["pass_at"].items()}
+    named |= {f"pass@{k}": scores["pass_at"][k] for k in sorted(scores["pass_at"], key=int)}
     lines += [
         f"{name:12}{_interval(score['value'], score['low'], score['high'])}"
         for name, score in named.items()
