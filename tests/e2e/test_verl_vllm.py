@@ -17,6 +17,7 @@ from tests.support.sections import small_params
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800)]
 
 STEPS = 3
+SHOWN = ("step", "time/step", "time/rollout", "rollout/probability_gap_max")
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +54,7 @@ def test_the_policy_that_vllm_samples_from_is_the_one_that_is_trained(trained):
     records = read_metrics(trained[1].train_dir / "metrics.jsonl")
     assert [record["step"] for record in records] == list(range(STEPS + 1))
     for record in records[1:]:
+        print({name: record[name] for name in SHOWN})
         # After an update too: each step's weights have reached vLLM.
         assert record["rollout/probability_gap_max"] < 1e-3
         assert record["train/grad_norm"] > 0
