@@ -79,25 +79,24 @@ def failure_automation(block_id: Any) -> Automation:
     )
 
 
-def save_notifier(url: str) -> Any:
-    """Save the block that sends to `url` and return its id.
+def notifier(url: str) -> tuple[str, Any]:
+    """Return the block that sends to `url`, and the name to save it under.
 
     Raises:
         ConfigError: If it is neither a web address nor a mail address as a URL.
     """
     scheme = url.partition(":")[0]
     if scheme in ("http", "https"):
-        webhook = CustomWebhookNotificationBlock(
+        return _BLOCK, CustomWebhookNotificationBlock(
             name=_BLOCK,
             url=url,
             json_data={"subject": "{{subject}}", "text": "{{body}}"},
             headers=None,
             cookies=None,
         )
-        return webhook.save(_BLOCK, overwrite=True)
     if scheme in ("mailto", "mailtos"):
         # Of Prefect's blocks this one hands any Apprise URL on, and Apprise sends mail.
-        return SlackWebhook(url=SecretStr(url)).save(f"{_BLOCK}-mail", overwrite=True)
+        return f"{_BLOCK}-mail", SlackWebhook(url=SecretStr(url))
     raise ConfigError(
         f"{NOTIFY_VARIABLE} must start with http:, https:, mailto: or mailtos:, got {scheme!r}"
     )
@@ -107,7 +106,8 @@ def put_automations(client: SyncPrefectClient, notify: str | None) -> list[str]:
     """Make or replace this project's automations; return their names."""
     wanted = [zombie_automation()]
     if notify is not None:
-        wanted.append(failure_automation(save_notifier(notify)))
+        name, block = notifier(notify)
+        wanted.append(failure_automation(block.save(name, overwrite=True)))
     for name in (ZOMBIES, FAILURES):
         for found in client.read_automations_by_name(name):
             client.delete_automation(found.id)

@@ -34,8 +34,8 @@ def test_slots_below_one_and_unknown_pools_are_refused(repository, tmp_path):
 
 
 def test_a_notification_address_of_another_kind_is_refused():
-    from flows.automations import save_notifier
+    from flows.automations import notifier
     from gmts.config import ConfigError
 
     with pytest.raises(ConfigError, match=r"GMTS_NOTIFY must start with http:.*got 'ftp'"):
-        save_notifier("ftp://example.org")
+        notifier("ftp://example.org")
