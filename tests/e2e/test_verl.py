@@ -2,10 +2,16 @@
 
 import json
 import math
+import os
+import re
 import subprocess
 import sys
+import tempfile
 import time
+from contextlib import contextmanager
+from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 
 import psutil
 import pytest
@@ -15,8 +21,10 @@ from gmts.models.folder import load_model, load_tokenizer, save_model
 from gmts.models.template import PromptTemplate
 from gmts.trainers.verl.checkpoints import found_in, load_policy, resume_point
 from gmts.trainers.verl.dumps import read_dump
+from gmts.trainers.verl.environment import process_environment
 from gmts.trainers.verl.launch import run
 from gmts.trainers.watch.tracking import METRICS_FILE, read_metrics
+from tests.support.prefect_server import free_port
 from tests.support.verl_run import GROUP_SIZE, QUESTIONS, RESPONSE_TOKENS, launch_of, verl_overrides
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -205,3 +213,50 @@ def test_data_without_signal_ends_with_the_counts_of_its_groups(tmp_path):
     assert "train.dynamic_sampling.max_batches" in outcome.message
     assert found_in(launch.checkpoints_dir) == []
     assert set(psutil.Process().children(recursive=True)) - others == set()
+
+
+@contextmanager
+def ray_cluster(folder):
+    """Yield the address of a running cluster, and what tells whether it still answers."""
+    ports = [free_port() for _ in range(3)]
+    address = f"127.0.0.1:{ports[0]}"
+    ray = [sys.executable, "-m", "ray.scripts.scripts"]
+    named = {
+        "node-ip-address": "127.0.0.1", "port": ports[0], "ray-client-server-port": ports[1],
+        "dashboard-agent-listen-port": ports[2], "min-worker-port": 0, "max-worker-port": 0,
+        "include-dashboard": "false", "num-cpus": 16, "num-gpus": 1, "temp-dir": folder,
+    }  # fmt: skip
+    own = process_environment("cpu", folder / "records.jsonl", 1)
+    with (folder / "ray.log").open("w") as log:
+        process = subprocess.Popen(
+            [*ray, "start", "--head", "--block", *(f"--{k}={v}" for k, v in named.items())],
+            env={**os.environ, **own}, stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
+
+    def answers():
+        status = [*ray, "status", "--address", address]
+        return subprocess.run(status, capture_output=True, check=False).returncode == 0
+
+    try:
+        wait_for(answers, "a Ray cluster", process, seconds=120)
+        yield address, answers
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def test_a_running_ray_cluster_is_used_and_left_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # `ray start` wants a token otherwise
+    overrides = verl_overrides(tmp_path, steps=1, ranks=1)
+    launch = launch_of(tmp_path, overrides, steps=1, ranks=1)
+    with (
+        tempfile.TemporaryDirectory(prefix="ray-") as name,  # Ray's sockets want a short path
+        ray_cluster(Path(name)) as (address, answers),
+    ):
+        outcome = run(replace(launch, ray_address=address))
+        assert answers()
+    assert outcome.kind == "finished"
+    log = launch.log_file.read_text(errors="replace")
+    port = address.rpartition(":")[2]
+    assert re.search(rf"Connecting to existing Ray cluster at address: [\d.]+:{port}\b", log)
+    assert [found.step for found in found_in(launch.checkpoints_dir)] == [1]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gmts.evaluation.results import read_results
-from gmts.rewards.config import MathConfig, PoolConfig, RewardsConfig
+from gmts.rewards.config import MathConfig, OverlongConfig, PoolConfig, RewardsConfig
 from gmts.rewards.kinds import Job
 from gmts.rewards.scorer import judge_all, make_scorer
 from gmts.rollout.sampler import Sampler
@@ -23,6 +23,7 @@ CONFIG = RewardsConfig(
     answer="boxed",
     custom=None,
     math=MathConfig(require_box=False),
+    overlong=OverlongConfig(buffer_tokens=None, factor=1.0),
     pool=PoolConfig(workers=1, deadline_s=0.5, memory_mib=1024),
 )
 HONEST = "```python\ndef add(a, b):\n    return a + b\n```"

@@ -7,7 +7,7 @@ import pytest
 from gmts.data.manifest import read_manifest
 from gmts.data.rows import read_rows
 from gmts.data.sources import make_source
-from gmts.evaluation.benchmarks import BENCHMARKS, read_rows_of
+from gmts.evaluation.benchmarks import read_rows_of
 from gmts.evaluation.config import BenchmarkConfig
 from gmts.models.build_tokenizer import build_tokenizer
 from gmts.models.template import PromptTemplate
@@ -22,6 +22,10 @@ from tests.support.exams import entry
 from tests.support.sections import params
 from tests.support.shared import shared_file
 
+CODE_FILES = {
+    "humaneval": "humanevalplus/HumanEvalPlus.jsonl.gz",
+    "mbpp": "mbppplus/MbppPlus.jsonl.gz",
+}
 BOXED = r"Put your final answer within \boxed{}."
 OWN = {"question": "question", "answer": "answer", "id": None, "sha256": None}
 NAMED = {
@@ -144,9 +148,9 @@ def test_own_files_are_prepared_and_every_prompt_is_rendered(tmp_path, name, tra
         assert len(row.messages) <= shown.num_tokens <= 1024
 
 
-@pytest.mark.parametrize("name", list(BENCHMARKS))
+@pytest.mark.parametrize("name", [*FILES, *CODE_FILES])
 def test_every_row_of_a_benchmark_becomes_a_prompt_that_gives_its_text_back(tmp_path, name):
-    path = str(shared_file(f"data/{FILES[name]}"))
+    path = str(shared_file(f"data/{(FILES | CODE_FILES)[name]}"))
     config = BenchmarkConfig(**entry(path, custom=None))
     rows = read_rows_of(name, config, tmp_path).rows
     texts = ["\n".join(message["content"] for message in row.messages) for row in rows]
