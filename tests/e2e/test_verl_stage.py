@@ -11,7 +11,7 @@ from gmts.stages.train import train
 from gmts.stages.warmstart import warmstart
 from gmts.stages.workspace import Workspace
 from gmts.trainers.watch.tracking import read_metrics
-from tests.support.sections import small_params
+from tests.support.sections import small_verl_params
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -19,23 +19,7 @@ STEPS = 2
 
 
 def test_the_small_experiment_trains_with_verl_and_its_models_are_evaluated(tmp_path):
-    settings = small_params(
-        rewards__scorer="custom",
-        rewards__custom="tests.support.rewards:even_length",
-        rollout__group_size=4,
-        rollout__max_response_tokens=12,
-        train__backend="verl",
-        train__steps=STEPS,
-        train__questions_per_batch=4,
-        train__questions_per_mini_batch=2,
-        train__validation_every=1,
-        train__validation_samples=2,
-        train__checkpoint_every=1,
-        train__optimizer__warmup_steps=0,
-        verl__ranks_per_node=2,
-        evaluate__samples=2,
-        evaluate__pass_at=[1],
-    )
+    settings = small_verl_params(train__steps=STEPS, verl__ranks_per_node=2)
     workspace, seen = Workspace(tmp_path), []
     prepare(settings, workspace)
     warmstart(settings, workspace)

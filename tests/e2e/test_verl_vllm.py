@@ -12,7 +12,7 @@ from gmts.stages.train import train
 from gmts.stages.warmstart import warmstart
 from gmts.stages.workspace import Workspace
 from gmts.trainers.watch.tracking import read_metrics
-from tests.support.sections import small_params
+from tests.support.sections import small_verl_params
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800)]
 
@@ -22,26 +22,13 @@ SHOWN = ("step", "time/step", "time/rollout", "rollout/probability_gap_max")
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    settings = small_params(
+    settings = small_verl_params(
         warmstart__hidden_size=64,
         warmstart__num_heads=2,  # vLLM's attention wants 32 or more per head
         warmstart__num_key_value_heads=1,
-        rewards__scorer="custom",
-        rewards__custom="tests.support.rewards:even_length",
-        rollout__group_size=4,
-        rollout__max_response_tokens=12,
-        train__backend="verl",
         train__steps=STEPS,
-        train__questions_per_batch=4,
-        train__questions_per_mini_batch=2,
-        train__validation_every=1,
-        train__validation_samples=2,
-        train__checkpoint_every=1,
-        train__optimizer__warmup_steps=0,
         verl__rollout_engine="vllm",
         runtime__train_python=os.environ["GMTS_TRAIN_PYTHON"],
-        evaluate__samples=2,
-        evaluate__pass_at=[1],
     )
     workspace = Workspace(tmp_path_factory.mktemp("vllm"))
     prepare(settings, workspace)

@@ -4,15 +4,10 @@ import json
 from pathlib import Path
 from types import SimpleNamespace
 
-from gmts.files import new_folder
 from gmts.models.build_tokenizer import build_tokenizer
-from gmts.models.folder import load_tokenizer, save_model
-from gmts.models.identity import settings_sha256
-from gmts.models.initial import InitialModel, write_initial
-from gmts.models.template import PromptTemplate
 from gmts.stages.workspace import Workspace
 from gmts.trainers.warmstart.model import build_model
-from tests.support.tiny_run import tiny_params
+from tests.support.tiny_run import put_initial, tiny_params
 
 FIXED = SimpleNamespace(done=False)
 """Whether `fixable` has been repaired."""
@@ -51,22 +46,6 @@ def exam_params(benchmarks: dict, **changes):
 
 def text_workspace(root: Path, texts: list[str]) -> Workspace:
     """Write a random model of the smoke preset's size whose tokenizer knows `texts`."""
-    tokenizer = build_tokenizer(texts, 512)
-    template = PromptTemplate.of(tokenizer, "tokenizer")
-    workspace = Workspace(root)
-    with new_folder(workspace.initial_dir) as folder:
-        model = build_model(tiny_params().warmstart, tokenizer, 0)
-        weights = save_model(folder, model, tokenizer, template, {"step": 0})
-        template = PromptTemplate.of(load_tokenizer(folder), "tokenizer")
-        write_initial(
-            folder,
-            InitialModel(
-                path=Path(),
-                weights_sha256=weights,
-                settings_sha256=settings_sha256(folder),
-                template_kind="tokenizer",
-                template_sha256=template.sha256,
-                built=True,
-            ),
-        )
+    tokenizer, workspace = build_tokenizer(texts, 512), Workspace(root)
+    put_initial(workspace, build_model(tiny_params().warmstart, tokenizer, 0), tokenizer)
     return workspace

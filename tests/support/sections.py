@@ -40,3 +40,23 @@ def small_params(**changes) -> Params:
         "evaluate__bootstrap_samples": 200,
     }
     return params(**(small | changes))
+
+
+def small_verl_params(**changes) -> Params:
+    """Return an experiment of a few small steps with the verl backend."""
+    small = {
+        "rewards__scorer": "custom",
+        "rewards__custom": "tests.support.rewards:even_length",
+        "rollout__group_size": 4,
+        "rollout__max_response_tokens": 12,
+        "train__backend": "verl",
+        "train__questions_per_batch": 4,
+        "train__questions_per_mini_batch": 2,
+        "train__validation_every": 1,
+        "train__validation_samples": 2,
+        "train__checkpoint_every": 1,
+        "train__optimizer__warmup_steps": 0,
+        "evaluate__samples": 2,
+        "evaluate__pass_at": [1],
+    }
+    return small_params(**(small | changes))

@@ -137,8 +137,8 @@ def tiny_workspace(root: Path, *, num_train: int = 10, num_validation: int = 4) 
     return workspace
 
 
-def put_initial(workspace: Workspace, model: Qwen2ForCausalLM) -> None:
-    template = PromptTemplate.of(tiny_tokenizer(), "tokenizer")
+def put_initial(workspace: Workspace, model: Qwen2ForCausalLM, tokenizer=None) -> None:
+    template = PromptTemplate.of(tokenizer or tiny_tokenizer(), "tokenizer")
     with new_folder(workspace.initial_dir) as folder:
         sha256 = save_model(folder, model, template.tokenizer, template, {"step": 0})
         # Loaded tokenizers may name their special tokens more fully than new ones.
