@@ -2,8 +2,21 @@
 
 import importlib
 import inspect
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+
+
+@contextmanager
+def importable_from(root: Path) -> Iterator[None]:
+    """Let modules in `root` be found: stages run in the clone's root, so own modules are there."""
+    sys.path.insert(0, str(root))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(root))
 
 
 def load_function(key: str, path: str, num_arguments: int) -> Callable[..., Any]:

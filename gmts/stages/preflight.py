@@ -1,10 +1,9 @@
 """What can be found wrong before any stage has run."""
 
-import sys
 from pathlib import Path
 
 from gmts.config import ConfigError, Params
-from gmts.imports import load_function
+from gmts.imports import importable_from, load_function
 from gmts.stages.benchmark import make_exam
 from gmts.stages.workspace import Workspace
 
@@ -39,14 +38,10 @@ def check_own_functions(params: Params, root: Path) -> None:
             for name, config in params.benchmarks.items()
         ),
     )
-    for key, used, path, num_arguments in named:
-        if used and path is not None:
-            # Stages run in the clone's root, so that is where own modules are found.
-            sys.path.insert(0, str(root))
-            try:
+    with importable_from(root):
+        for key, used, path, num_arguments in named:
+            if used and path is not None:
                 load_function(key, path, num_arguments)
-            finally:
-                sys.path.remove(str(root))
 
 
 def check_benchmarks(params: Params, root: Path) -> None:

@@ -1,14 +1,13 @@
 """Stored responses judged again, after rewards were changed; neither model nor GPU is needed."""
 
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gmts.config.load import parse_rewards
 from gmts.files import new_folder, write_json
+from gmts.imports import importable_from
 
 if TYPE_CHECKING:
     from gmts.evaluation.results import Judged
@@ -56,7 +55,7 @@ def rescore(
         raise ValueError(f"the new folder must not be {results}: its scores are kept")
     config = parse_rewards(old["rewards"] if rewards is None else rewards)
     settings = EvaluateConfig(**old["settings"] | {"pass_at": tuple(old["settings"]["pass_at"])})
-    with _own_modules(root):
+    with importable_from(root):
         scorer = _make_scorer(config)
         judged = [
             Judged(row=q.row, responses=q.responses, verdicts=_verdicts(q, scorer))
@@ -75,16 +74,6 @@ def _default_output(results: Path, root: Path) -> Path:
     if results.resolve().is_relative_to(reports):
         return reports / "rescored" / results.resolve().relative_to(reports)
     return results.with_name(f"{results.name}-rescored")
-
-
-@contextmanager
-def _own_modules(root: Path) -> Iterator[None]:
-    """Let modules of the clone be found, as in its stages."""
-    sys.path.insert(0, str(root))
-    try:
-        yield
-    finally:
-        sys.path.remove(str(root))
 
 
 def _make_scorer(config: "RewardsConfig") -> "Scorer":
