@@ -15,7 +15,7 @@ from gmts.data.sets.benchmarks import BenchmarkFiles
 from gmts.data.solutions import worked_solution
 from gmts.data.sources import make_source
 from gmts.data.splits import SplitRows, draw_splits
-from gmts.files import file_sha256, write_json
+from gmts.files import write_json
 from gmts.models.build_tokenizer import build_tokenizer
 from gmts.models.config import ModelConfig
 from gmts.models.folder import check_folder, load_tokenizer
@@ -57,10 +57,7 @@ def prepare_data(
     ]
     source = make_source(config, root, held)
     scored = {
-        name: {
-            "files": {shown: file_sha256(path) for shown, path in files.paths.items()},
-            "hub": files.hub,
-        }
+        name: {"files": files.sha256(), "hub": files.hub}
         for name, files in (benchmarks or {}).items()
     }
     solve = functools.partial(worked_solution, slip_probability=0.0, rng=random.Random(0))

@@ -27,7 +27,6 @@ from gmts.evaluation.code_questions import (
 )
 from gmts.evaluation.config import BenchmarkConfig, BenchmarkName
 from gmts.evaluation.contest_questions import contest_meta, contest_question, in_window
-from gmts.files import file_sha256
 from gmts.rewards.code.evalplus import check_installed
 from gmts.rewards.extract import last_boxed
 
@@ -224,7 +223,7 @@ def read_rows_of(name: BenchmarkName, config: BenchmarkConfig, root: Path) -> Be
     return BenchmarkRows(
         rows=rows,
         rows_sha256=found,
-        files={shown: file_sha256(path) for shown, path in files.paths.items()},
+        files=files.sha256(),
         hub=files.hub,
     )
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from gmts.data.hub import fetch
 from gmts.data.records import Record, field_text
+from gmts.files import file_sha256
 
 _QUESTION_FIELDS: dict[str, tuple[str, ...]] = {
     "aime24": ("problem",),
@@ -94,6 +95,10 @@ class BenchmarkFiles:
     """By the names that params.yaml or the Hub has for them."""
     hub: Mapping[str, str] | None
     """repo and revision; None for local files."""
+
+    def sha256(self) -> dict[str, str]:
+        """Return the hash of every file, by its name."""
+        return {name: file_sha256(path) for name, path in self.paths.items()}
 
 
 def files_of(name: str, entry: Entry, root: Path) -> BenchmarkFiles:
