@@ -9,9 +9,8 @@ from prefect.cache_policies import NO_CACHE
 from flows.reporting import publish_result
 from gmts.config import Params, parse_params
 from gmts.stages.benchmark import benchmark as run_benchmark
-from gmts.stages.evaluate import MODELS, ModelName
 from gmts.stages.evaluate import evaluate as run_stage
-from gmts.stages.workspace import StageResult, Workspace
+from gmts.stages.workspace import MODELS, ModelName, StageResult, Workspace
 
 
 @task(name="evaluate", task_run_name="evaluate-{model}", cache_policy=NO_CACHE)

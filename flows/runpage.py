@@ -14,10 +14,9 @@ from prefect.artifacts import (
 )
 
 from gmts.config import load_params
-from gmts.stages.evaluate import MODELS
 from gmts.stages.runs import read_summary
 from gmts.stages.scores import benchmark_lines
-from gmts.stages.workspace import Workspace
+from gmts.stages.workspace import MODELS, Workspace
 
 
 def publish_scores(root: Path) -> None:

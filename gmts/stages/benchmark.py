@@ -6,8 +6,8 @@ from gmts.config import ConfigError, Params
 from gmts.config.load import parse_rewards
 from gmts.evaluation.config import BenchmarkName
 from gmts.files import new_folder
-from gmts.stages.scoring import Exam, ModelName, report_scores, score_model
-from gmts.stages.workspace import StageResult, Workspace, stage_run
+from gmts.stages.scoring import Exam, report_scores, score_model
+from gmts.stages.workspace import ModelName, StageResult, Workspace, stage_run
 
 
 def benchmark(

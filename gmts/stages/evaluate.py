@@ -3,10 +3,8 @@
 from gmts.config import Params
 from gmts.files import new_folder
 from gmts.stages.scores import describe_benchmarks
-from gmts.stages.scoring import MODELS, Exam, ModelName, report_scores, score_model
-from gmts.stages.workspace import StageResult, Workspace, stage_run
-
-__all__ = ["MODELS", "ModelName", "evaluate"]
+from gmts.stages.scoring import Exam, report_scores, score_model
+from gmts.stages.workspace import ModelName, StageResult, Workspace, stage_run
 
 
 def evaluate(params: Params, workspace: Workspace, model: ModelName) -> StageResult:

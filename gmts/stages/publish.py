@@ -10,7 +10,7 @@ from gmts.config.presets import changed_keys
 from gmts.files import new_folder, read_json, write_json
 from gmts.stages.scores import benchmark_lines
 from gmts.stages.summary import build_summary, code_version
-from gmts.stages.workspace import StageResult, Workspace, stage_run
+from gmts.stages.workspace import MODELS, StageResult, Workspace, stage_run
 
 if TYPE_CHECKING:
     from gmts.publishing.manifest import Lineage
@@ -78,7 +78,7 @@ def _lineage(params: Params, workspace: Workspace, chosen: Path) -> "Lineage":
                 for key, value in read_json(workspace.evaluation_dir(model) / "scores.json").items()
                 if key in ("samples", "questions", "average", "pass_at", "truncated", "no_answer")
             }
-            for model in ("initial", "last", "best")
+            for model in MODELS
         },
         benchmarks=benchmark_lines(workspace, params.benchmarks),
     )

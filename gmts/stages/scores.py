@@ -4,9 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gmts.files import read_json, write_atomic
-from gmts.stages.workspace import Workspace
-
-MODELS = ("initial", "last", "best")
+from gmts.stages.workspace import MODELS, Workspace
 
 _ABOUT = """One folder per entry of `benchmarks` in params.yaml, by MODEL: scores.json, and
 responses.jsonl.gz with every response and its verdict.

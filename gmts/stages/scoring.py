@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from gmts.config import ConfigError, Params
 from gmts.stages.determinism import deterministic
-from gmts.stages.workspace import StageClock, Workspace
+from gmts.stages.workspace import ModelName, StageClock, Workspace
 
 if TYPE_CHECKING:
     from gmts.data.rows import Row
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from gmts.evaluation.config import EvaluateConfig
     from gmts.models.initial import InitialModel
     from gmts.rewards.config import RewardsConfig
-
-ModelName = Literal["initial", "last", "best"]
-MODELS: tuple[ModelName, ...] = ("initial", "last", "best")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

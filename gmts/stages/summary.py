@@ -11,7 +11,7 @@ from gmts.config.load import read_yaml
 from gmts.config.presets import changed_keys
 from gmts.files import read_json
 from gmts.stages.scores import benchmark_lines
-from gmts.stages.workspace import StageResult, Workspace
+from gmts.stages.workspace import MODELS, ModelName, StageResult, Workspace
 
 _STAGES = ("prepare", "warmstart", "train", "evaluate-initial", "evaluate-last", "evaluate-best")
 
@@ -30,11 +30,8 @@ def build_summary(
     Raises:
         ValueError: If a stage's output is missing; the message names the file.
     """
-    scores = {
-        model: read_json(workspace.evaluation_dir(model) / "scores.json")
-        for model in ("initial", "last", "best")
-    }
-    published = "last" if params.publish.checkpoint == "last" else "best"
+    scores = {model: read_json(workspace.evaluation_dir(model) / "scores.json") for model in MODELS}
+    published: ModelName = params.publish.checkpoint
     before, after = (_score(scores[model]) for model in ("initial", published))
     stages = {stage: read_json(workspace.stage_file(stage)) for stage in (*_STAGES, "report")}
     stages |= {

@@ -7,9 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from gmts.files import locked, write_json
+
+ModelName = Literal["initial", "last", "best"]
+MODELS: tuple[ModelName, ...] = ("initial", "last", "best")
+"""The models that are scored: before training, after it, and at its best on validation."""
 
 
 @dataclass(frozen=True, slots=True)
