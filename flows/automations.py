@@ -16,29 +16,45 @@ from gmts.config import ConfigError
 NOTIFY_VARIABLE = "GMTS_NOTIFY"
 """Environment variable: where failures are told, an http(s) or mailto(s) URL; else nowhere."""
 
-ZOMBIES = "gmts: runs that went silent have crashed"
+SILENT = "gmts: runs that went silent have crashed"
+UNSTARTED = "gmts: runs that never started have crashed"
 FAILURES = "gmts: tell of failures"
 _BLOCK = "gmts-notify"
+_DESCRIPTION = "Made by `gmts deploy`."
 _SILENCE = timedelta(seconds=150)
 """Five heartbeats (see flows/worker.py)."""
 
 _RUN_EVENTS = "prefect.flow-run."
-_ENDS = ("Completed", "Failed", "Cancelled", "Crashed")
+_HEARTBEAT = f"{_RUN_EVENTS}heartbeat"
+_ENDS = {f"{_RUN_EVENTS}{state}" for state in ("Completed", "Failed", "Cancelled", "Crashed")}
 
 
-def zombie_automation() -> Automation:
+def silent_automation() -> Automation:
     """Return the automation that marks a run Crashed after 150 s without a heartbeat.
 
-    Pending counts as one: the worker that has taken a run may be gone before the run's process is
-    there. Runs that started otherwise have no heartbeat and are left alone.
+    Runs without a first one, such as those that no worker started, are left alone.
     """
-    heartbeat, pending = f"{_RUN_EVENTS}heartbeat", f"{_RUN_EVENTS}Pending"
+    return _crashed_after(SILENT, _HEARTBEAT, {_HEARTBEAT, *_ENDS})
+
+
+def unstarted_automation() -> Automation:
+    """Return the automation that marks a run Crashed that is Pending for 150 s.
+
+    The worker that has taken a run may be gone before the run's process is there. This is not part
+    of `silent_automation` because Running, which ends this silence, may reach the server's triggers
+    after the first heartbeat and would then end that one too.
+    """
+    expect = {_HEARTBEAT, f"{_RUN_EVENTS}Running", *_ENDS}
+    return _crashed_after(UNSTARTED, f"{_RUN_EVENTS}Pending", expect)
+
+
+def _crashed_after(name: str, after: str, expect: set[str]) -> Automation:
     return Automation(
-        name=ZOMBIES,
-        description="Made by `gmts deploy`.",
+        name=name,
+        description=_DESCRIPTION,
         trigger=EventTrigger(
-            after={heartbeat, pending},
-            expect={heartbeat, *(f"{_RUN_EVENTS}{state}" for state in ("Running", *_ENDS))},
+            after={after},
+            expect=expect,
             match={"prefect.resource.id": ["prefect.flow-run.*"]},
             for_each={"prefect.resource.id"},
             posture=Posture.Proactive,
@@ -60,7 +76,7 @@ def failure_automation(block_id: Any) -> Automation:
     """Return the automation that tells of failed and crashed runs through the block."""
     return Automation(
         name=FAILURES,
-        description="Made by `gmts deploy`.",
+        description=_DESCRIPTION,
         trigger=EventTrigger(
             expect={f"{_RUN_EVENTS}Failed", f"{_RUN_EVENTS}Crashed"},
             match={"prefect.resource.id": ["prefect.flow-run.*"]},
@@ -103,14 +119,25 @@ def notifier(url: str) -> tuple[str, Any]:
 
 
 def put_automations(client: SyncPrefectClient, notify: str | None) -> list[str]:
-    """Make or replace this project's automations; return their names."""
-    wanted = [zombie_automation()]
+    """Make or replace this project's automations; return their names.
+
+    One that is there already stays, switched on or off: with it would go the silences that it is
+    waiting for.
+    """
+    wanted = [silent_automation(), unstarted_automation()]
     if notify is not None:
         name, block = notifier(notify)
         wanted.append(failure_automation(block.save(name, overwrite=True)))
-    for name in (ZOMBIES, FAILURES):
+    kept = {automation.name for automation in wanted if _is_there(client, automation)}
+    for name in {SILENT, UNSTARTED, FAILURES} - kept:
         for found in client.read_automations_by_name(name):
             client.delete_automation(found.id)
     for automation in wanted:
-        automation.create()
+        if automation.name not in kept:
+            automation.create()
     return [automation.name for automation in wanted]
+
+
+def _is_there(client: SyncPrefectClient, wanted: Automation) -> bool:
+    found = client.read_automations_by_name(wanted.name)
+    return [(each.trigger, each.actions) for each in found] == [(wanted.trigger, wanted.actions)]
