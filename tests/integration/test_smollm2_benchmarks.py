@@ -1,6 +1,7 @@
-"""SmolLM2-135M, a real pretrained model, answers a benchmark of mathematics and one of commonsense.
+"""SmolLM2-135M, a real pretrained model, answers a benchmark of each domain.
 
-Two questions of each, 16 samples of 32 tokens: as many as two cores sample in about a minute.
+Two questions of mathematics and commonsense, 16 samples of 32 tokens, and three of code, greedy and
+long enough for a program: as many as two cores sample in about a minute.
 """
 
 import importlib.util
@@ -32,16 +33,16 @@ def workspace(tmp_path_factory):
     return workspace
 
 
-def params(**benchmarks):
+def params(*, questions=QUESTIONS, tokens=TOKENS, **benchmarks):
     return exam_params(
         benchmarks,
         model__path="smollm2",
         runtime__threads=2,
         evaluate__samples=SAMPLES,
         evaluate__pass_at=[1, 4, 8, 16],
-        evaluate__max_response_tokens=TOKENS,
+        evaluate__max_response_tokens=tokens,
         evaluate__batch_size=QUESTIONS * SAMPLES,
-        evaluate__question_limit=QUESTIONS,
+        evaluate__question_limit=questions,
     )
 
 
@@ -65,3 +66,17 @@ def test_a_real_model_is_scored_and_what_it_said_is_kept(workspace, name):
     assert len({response.text for response in responses}) > QUESTIONS * SAMPLES // 2
     assert sum(" the " in response.text for response in responses) > QUESTIONS * SAMPLES // 4
     assert benchmark(given, workspace, name, "initial").values["sampled"] == 0
+
+
+def test_a_real_models_programs_are_run(workspace):
+    path = str(shared_file("data/humanevalplus/HumanEvalPlus.jsonl.gz"))
+    given = params(questions=3, tokens=200, humaneval=entry(path, custom=None, greedy=None))
+    assert benchmark(given, workspace, "humaneval", "initial").values["sampled"] == 3
+    scores, questions = read_results(workspace.benchmarks_dir / "humaneval" / "initial")
+    assert (scores["questions"], scores["samples"], scores["rewards"]["scorer"]) == (3, 1, "code")
+    rates = {name: rate["value"] for name, rate in scores["pass_rates"].items()}
+    assert rates["mean"] == pytest.approx((rates["base"] + rates["plus"]) / 2)
+    assert rates["plus"] == sum(q.verdicts[0].correct for q in questions) / 3
+    reasons = [question.verdicts[0].reason for question in questions]
+    assert all(reason.startswith(("base ", "no closed block")) for reason in reasons), reasons
+    assert any("def " in question.responses[0].text for question in questions)
