@@ -12,10 +12,11 @@ import os
 import secrets
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from gmts.rewards.sandbox.interpreter import Interpreter
 
 _GUEST = Path(__file__).parent.parent / "guest"
 _GUEST_ROOT = "/gmts"
@@ -68,6 +69,7 @@ def sandbox_command(
     limits: Limits,
     gives_root_away: bool,
     info_fd: int | None = None,
+    interpreter: Interpreter | None = None,
 ) -> list[str]:
     """Return the command that runs the guest module `entry` with `arguments` in a new sandbox.
 
@@ -78,10 +80,12 @@ def sandbox_command(
         gives_root_away: As check_isolation found: no user namespace is made, and the guest becomes
             an ordinary user by itself.
         info_fd: Where bubblewrap writes its child's process id; None for nowhere.
+        interpreter: Runs the guest; None for the one that runs here.
 
     Raises:
         IsolationError: If bubblewrap is not installed.
     """
+    python = interpreter or Interpreter.own()
     command = [bubblewrap(), "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
     command += ["--unshare-cgroup-try", "--die-with-parent", "--new-session", "--clearenv"]
     command += ["--hostname", "sandbox"]
@@ -91,7 +95,7 @@ def sandbox_command(
         command += ["--info-fd", str(info_fd)]
     # First: the interpreter's packages may lie below /tmp, and are mounted into this one.
     command += ["--size", str(limits.tmp_mib << 20), "--perms", "1777", "--tmpfs", "/tmp"]
-    command += _mounts()
+    command += _mounts(python)
     command += ["--proc", "/proc", "--dev", "/dev"]
     # multiprocessing keeps its locks there.
     command += ["--size", str(limits.tmp_mib << 20), "--perms", "1777", "--tmpfs", "/dev/shm"]
@@ -100,12 +104,11 @@ def sandbox_command(
         command += ["--setenv", name, value]
     setup = {
         "limits": asdict(limits),
-        "packages": _package_dirs(),
+        "packages": python.packages,
         "uid": _FIRST_UID + secrets.randbelow(1 << 24) if gives_root_away else None,
     }
-    interpreter = [os.path.realpath(sys._base_executable), "-S", "-s", "-P", "-B"]  # type: ignore[attr-defined]
-    script = f"{_GUEST_ROOT}/gmts/rewards/guest/enter.py"
-    return [*command, "--", *interpreter, script, json.dumps(setup), entry, *arguments]
+    run = [python.executable, "-S", "-s", "-P", "-B", f"{_GUEST_ROOT}/gmts/rewards/guest/enter.py"]
+    return [*command, "--", *run, json.dumps(setup), entry, *arguments]
 
 
 _ENVIRONMENT = {
@@ -185,7 +188,7 @@ _KERNEL_SETTINGS = (
 )
 
 
-def _mounts() -> list[str]:
+def _mounts(python: Interpreter) -> list[str]:
     """The interpreter, its libraries and the guest, read-only; parents are open to every user."""
     arguments = ["--ro-bind", "/usr", "/usr"]
     for name in _MOUNTED:
@@ -197,7 +200,7 @@ def _mounts() -> list[str]:
     for name in ("/etc/ld.so.cache", "/etc/alternatives"):
         arguments += ["--ro-bind-try", name, name]
     shown = [Path("/usr")]
-    for path in map(Path, [os.path.realpath(sys.base_prefix), *_package_dirs()]):
+    for path in map(Path, python.folders):
         if not any(path.is_relative_to(other) for other in shown):
             shown.append(path)
             arguments += [*_open_parents(path), "--ro-bind", str(path), str(path)]
@@ -208,12 +211,3 @@ def _mounts() -> list[str]:
 def _open_parents(path: Path) -> Iterator[str]:
     for parent in reversed(path.parents[:-1]):
         yield from ("--perms", "0755", "--dir", str(parent))
-
-
-def _package_dirs() -> list[str]:
-    """Where this interpreter's packages lie; `site` and its .pth files are not run in a sandbox."""
-    return [
-        entry
-        for entry in sys.path
-        if Path(entry).name in ("site-packages", "dist-packages") and Path(entry).is_dir()
-    ]

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from gmts.rewards.sandbox.interpreter import Interpreter
 from gmts.rewards.sandbox.isolation import (
     IsolationError,
     Limits,
@@ -26,8 +27,15 @@ class Sandbox:
     Starting takes some ten milliseconds; use it once, then `kill` it.
     """
 
-    def __init__(self, entry: str, arguments: Sequence[str] = (), *, limits: Limits) -> None:
-        """Start the guest module `entry`.
+    def __init__(
+        self,
+        entry: str,
+        arguments: Sequence[str] = (),
+        *,
+        limits: Limits,
+        interpreter: Interpreter | None = None,
+    ) -> None:
+        """Start the guest module `entry`, by default in the Python that runs here.
 
         Raises:
             IsolationError: If sandboxes do not isolate here, or this one does not start.
@@ -44,6 +52,7 @@ class Sandbox:
                     limits=limits,
                     gives_root_away=gives_root_away,
                     info_fd=guest_info,
+                    interpreter=interpreter,
                 )
                 self._process = _start(command, (guest_end.fileno(), guest_info))
             os.close(guest_info)
