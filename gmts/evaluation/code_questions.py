@@ -3,6 +3,7 @@
 from typing import Any
 
 from gmts.data.records import BadRowError, Record, field_text, field_value
+from gmts.rewards.code import bigcodebench
 from gmts.rewards.code.evalplus import FIELDS, KIND
 
 CODE_SYSTEM_PROMPT = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
@@ -51,3 +52,24 @@ def evalplus_meta(name: str, record: Record) -> dict[str, Any]:
             "release, HumanEvalPlus.jsonl.gz or MbppPlus.jsonl.gz"
         )
     return {"kind": KIND, "dataset": name, "problem": problem}
+
+
+def bigcodebench_question(name: str, record: Record) -> str:
+    """Return the question of a row of BigCodeBench-Instruct; it ends with code to start from."""
+    return code_question(field_text(record, "instruct_prompt").strip())
+
+
+def bigcodebench_program(record: Record) -> str:
+    """Return a program that is right."""
+    prompt = field_text(record, "complete_prompt")
+    return f"{prompt}\n{field_text(record, 'canonical_solution')}"
+
+
+def bigcodebench_meta(record: Record) -> dict[str, Any]:
+    """Return what BigCodeBench judges by.
+
+    Raises:
+        BadRowError: If a field is missing.
+    """
+    problem = {field: field_text(record, field) for field in bigcodebench.FIELDS}
+    return {"kind": bigcodebench.KIND, "problem": problem}

@@ -18,6 +18,8 @@ BenchmarkName = Literal[
     "humaneval",
     "mbpp",
     "livecodebench",
+    "bigcodebench",
+    "bigcodebench_hard",
 ]
 """The benchmarks that have a task."""
 

@@ -23,6 +23,7 @@ _QUESTION_FIELDS: dict[str, tuple[str, ...]] = {
     "mbpp": ("text", "prompt"),
     "livecodebench": ("question_content",),
     "bigcodebench": ("instruct_prompt", "complete_prompt"),
+    "bigcodebench_hard": ("instruct_prompt", "complete_prompt"),
 }
 """By name, the fields of the releases we know. Any other name: `question`."""
 
@@ -63,6 +64,8 @@ _HUB: Mapping[str, tuple[str | None, tuple[str, ...]]] = {
         "livecodebench/code_generation_lite",
         ("test.jsonl", "test[2-5].jsonl"),  # release_v5
     ),
+    "bigcodebench": ("bigcode/bigcodebench", ("data/v0.1.4-*.parquet",)),
+    "bigcodebench_hard": ("bigcode/bigcodebench-hard", ("data/v0.1.4-*.parquet",)),
 }
 """Id on the Hub, None where no repository is known that has the files; patterns of the files."""
 

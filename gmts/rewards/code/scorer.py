@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from gmts.rewards.code.bigcodebench import KIND as BIGCODEBENCH
+from gmts.rewards.code.bigcodebench import judge_bigcodebench
 from gmts.rewards.code.evalplus import KIND as EVALPLUS
 from gmts.rewards.code.evalplus import judge_evalplus
 from gmts.rewards.code.extract import NO_PROGRAM, last_program
@@ -26,7 +28,7 @@ def score(response: str, ground_truth: str, meta: Mapping[str, Any]) -> Verdict:
         ground_truth: The tests (Tests.source).
         meta: `kind` (assert, pytest, unittest or stdin), and where they are known `timeout_s`
             in seconds and `entry_point`. With kind evalplus `dataset` and `problem`; with
-            kind livecodebench `tests_at` and `tests_sha256`.
+            kind bigcodebench `problem`; with kind livecodebench `tests_at` and `tests_sha256`.
 
     Raises:
         ValueError: If the tests are missing, of no known kind, or cannot be run in another process
@@ -36,6 +38,8 @@ def score(response: str, ground_truth: str, meta: Mapping[str, Any]) -> Verdict:
     start = time.perf_counter()
     if meta.get("kind") == EVALPLUS:
         return judge_evalplus(last_program(response), meta)
+    if meta.get("kind") == BIGCODEBENCH:
+        return judge_bigcodebench(last_program(response), meta)
     tests = _tests(ground_truth, meta)
     program = last_program(response)
     if program is None:
