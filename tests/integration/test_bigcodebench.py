@@ -12,14 +12,11 @@ import pytest
 
 from benchmarks.bigcodebench_gold import failing
 from gmts.evaluation.benchmarks import read_rows_of
-from gmts.evaluation.config import BenchmarkConfig
-from gmts.evaluation.results import read_results
 from gmts.rewards.code import bigcodebench
 from gmts.rewards.code.bigcodebench import VARIABLE, judge_bigcodebench
-from gmts.stages.benchmark import benchmark
 from gmts.stages.rescore import rescore
-from tests.support.bigcodebench import bigcodebench_row, install_checker, write_rows
-from tests.support.exams import entry, exam_params, text_workspace
+from tests.support.bigcodebench import bigcodebench_row, install_checker
+from tests.support.exams import asked_of_a_random_model, file_config, write_rows
 from tests.support.scripted import fenced, run
 
 LIMIT_S = 21.0
@@ -85,11 +82,6 @@ def checked_directly(python, requests, folder):
     return json.loads((folder / "answers").read_text().splitlines()[-1])
 
 
-def config(path):
-    fields = dict.fromkeys(("repo", "revision", "files", "rows", "sha256", "greedy", "custom"))
-    return BenchmarkConfig(path=path, **fields)
-
-
 @pytest.fixture(scope="module")
 def checker(repository, tmp_path_factory):
     return install_checker(repository, tmp_path_factory.mktemp("tool") / "venv")
@@ -105,7 +97,7 @@ def installed(checker, monkeypatch):
 @pytest.mark.parametrize("name", ["bigcodebench", "bigcodebench_hard"])
 def test_a_row_asks_its_instruction_and_keeps_what_it_is_judged_by(tmp_path, name):
     write_rows(tmp_path / "rows.jsonl", [ROW])
-    (row,) = read_rows_of(name, config("rows.jsonl"), tmp_path).rows
+    (row,) = read_rows_of(name, file_config("rows.jsonl"), tmp_path).rows
     question = row.messages[1]["content"]
     assert (
         "self-contained Python script that solves the following problem.\n\nAdd 3 to x." in question
@@ -122,7 +114,7 @@ def test_a_row_asks_its_instruction_and_keeps_what_it_is_judged_by(tmp_path, nam
 def test_a_row_without_a_field_is_named_with_file_and_line(tmp_path, field):
     write_rows(tmp_path / "rows.jsonl", [bigcodebench_row(1), ROW | {field: None}])
     with pytest.raises(ValueError, match=rf"rows\.jsonl:2: {field} must be non-empty text"):
-        read_rows_of("bigcodebench", config("rows.jsonl"), tmp_path)
+        read_rows_of("bigcodebench", file_config("rows.jsonl"), tmp_path)
 
 
 def test_without_its_environment_nothing_is_sampled(tmp_path, monkeypatch):
@@ -237,13 +229,7 @@ def test_canonical_solutions_that_fail_are_listed(installed, tmp_path):
 def test_a_random_model_is_scored_greedily(installed, tmp_path):
     rows = [bigcodebench_row(n) for n in range(3)]
     write_rows(tmp_path / "rows.jsonl", rows)
-    workspace = text_workspace(tmp_path, [row["instruct_prompt"] for row in rows])
-    params = exam_params(
-        {"bigcodebench": entry("rows.jsonl", greedy=None, custom=None)},
-        evaluate__max_response_tokens=32,
-        evaluate__question_limit=2,
-    )
-    result = benchmark(params, workspace, "bigcodebench", "initial")
-    scores, _ = read_results(workspace.benchmarks_dir / "bigcodebench" / "initial")
+    texts = [row["instruct_prompt"] for row in rows]
+    result, scores, _ = asked_of_a_random_model(tmp_path, "bigcodebench", texts, limit=2)
     assert (scores["questions"], scores["samples"], result.values["sampled"]) == (2, 1, 2)
     assert scores["data"]["rows"] == 3

@@ -6,12 +6,9 @@ import os
 import pytest
 
 from gmts.evaluation.benchmarks import read_rows_of
-from gmts.evaluation.config import BenchmarkConfig
-from gmts.evaluation.results import read_results
-from gmts.stages.benchmark import benchmark
 from gmts.stages.rescore import rescore
-from tests.support.contests import contest_row, packed, write_rows
-from tests.support.exams import entry, exam_params, text_workspace
+from tests.support.contests import contest_row, packed
+from tests.support.exams import asked_of_a_random_model, file_config, write_rows
 from tests.support.scripted import fenced, run
 
 SUMS = [("1 2\n", "3\n"), ("5 6\n", "11\n"), ("-1 1\n", "0\n")]
@@ -19,11 +16,6 @@ CALLS = [("[1, 2]\n3", "6"), ("[]\n0", "0")]
 READS = "a, b = map(int, input().split())\nprint(a + b)\n"
 # List and the others are imported by the benchmark itself; what is printed is dropped.
 CALLED = "class Solution:\n    def total(self, a: List[int], b: int) -> int:\n        print('x')\n        return b + {}\n"  # noqa: E501
-
-
-def config(path):
-    fields = dict.fromkeys(("repo", "revision", "files", "rows", "sha256", "greedy", "custom"))
-    return BenchmarkConfig(path=path, **fields)
 
 
 def test_problems_of_the_window_are_asked_and_judged(tmp_path, monkeypatch):
@@ -72,17 +64,18 @@ def test_rows_are_the_same_wherever_their_files_lie(tmp_path):
         (tmp_path / name).mkdir()
         write_rows(tmp_path / name / "test5.jsonl", [contest_row(1, SUMS), contest_row(2, SUMS)])
     found = [
-        read_rows_of("livecodebench", config(path), tmp_path) for path in ("one", "two/test5.jsonl")
+        read_rows_of("livecodebench", file_config(path), tmp_path)
+        for path in ("one", "two/test5.jsonl")
     ]
     assert found[0].rows_sha256 == found[1].rows_sha256
     assert list(found[0].files) == ["one/test5.jsonl"]
     assert found[0].rows[1].meta["tests_at"] == f"{tmp_path / 'one' / 'test5.jsonl'}:2"
     (tmp_path / "none").mkdir()
     with pytest.raises(ValueError, match=r"path must have files like test\.jsonl, test\[2-5\]"):
-        read_rows_of("livecodebench", config("none"), tmp_path)
+        read_rows_of("livecodebench", file_config("none"), tmp_path)
     (tmp_path / "rows.parquet").write_bytes(b"")
     with pytest.raises(ValueError, match=r"must have JSON lines, named \.jsonl or"):
-        read_rows_of("livecodebench", config("rows.parquet"), tmp_path)
+        read_rows_of("livecodebench", file_config("rows.parquet"), tmp_path)
 
 
 class Evil:
@@ -102,7 +95,7 @@ class Evil:
 def test_a_bad_row_is_named_with_file_and_line_before_anything_is_asked(tmp_path, changes, message):
     write_rows(tmp_path / "rows.jsonl", [contest_row(1, SUMS), contest_row(2, SUMS, **changes)])
     with pytest.raises(ValueError, match=rf"rows\.jsonl:2: .*{message}"):
-        read_rows_of("livecodebench", config("rows.jsonl"), tmp_path)
+        read_rows_of("livecodebench", file_config("rows.jsonl"), tmp_path)
 
 
 @pytest.mark.slow
@@ -120,14 +113,8 @@ def test_a_random_model_is_scored_on_eight_rows_greedily(tmp_path):
     rows = [contest_row(n, SUMS) for n in range(5)]
     rows += [contest_row(n, CALLS, func_name="total") for n in range(5, 10)]
     write_rows(tmp_path / "rows.jsonl", rows)
-    workspace = text_workspace(tmp_path, [row["question_content"] for row in rows])
-    params = exam_params(
-        {"livecodebench": entry("rows.jsonl", greedy=None, custom=None)},
-        evaluate__max_response_tokens=32,
-        evaluate__question_limit=8,
-    )
-    result = benchmark(params, workspace, "livecodebench", "initial")
-    scores, questions = read_results(workspace.benchmarks_dir / "livecodebench" / "initial")
+    texts = [row["question_content"] for row in rows]
+    result, scores, questions = asked_of_a_random_model(tmp_path, "livecodebench", texts, limit=8)
     assert (scores["questions"], scores["samples"], result.values["sampled"]) == (8, 1, 8)
     assert scores["data"]["rows"] == 10
     assert all(r.num_tokens <= 32 for q in questions for r in q.responses)

@@ -49,8 +49,3 @@ def install_checker(repository: Path, folder: Path) -> Path:
     command = [folder / "bin" / "pip", "install", "--quiet", "--no-deps"]
     subprocess.run([*command, *(pins[name] for name in NEEDED)], check=True)
     return folder / "bin" / "python"
-
-
-def write_rows(path: Path, rows: list[dict]) -> None:
-    """Write rows as JSON lines."""
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

@@ -38,8 +38,3 @@ def contest_row(number: int, cases: list, **changes) -> dict:
         "private_test_cases": packed(json.dumps(tests[1:])),
         "metadata": json.dumps({} if name is None else {"func_name": name}),
     } | changes
-
-
-def write_rows(path, rows) -> None:
-    """Write rows as JSON lines."""
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

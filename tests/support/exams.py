@@ -4,7 +4,10 @@ import json
 from pathlib import Path
 from types import SimpleNamespace
 
+from gmts.evaluation.config import BenchmarkConfig
+from gmts.evaluation.results import read_results
 from gmts.models.build_tokenizer import build_tokenizer
+from gmts.stages.benchmark import benchmark
 from gmts.stages.workspace import Workspace
 from gmts.trainers.warmstart.model import build_model
 from tests.support.tiny_run import put_initial, tiny_params
@@ -32,6 +35,16 @@ def entry(path: str, **changes) -> dict:
     return dict.fromkeys(names) | own | changes
 
 
+def file_config(path: str) -> BenchmarkConfig:
+    """Return the configuration of a benchmark in a local file, everything else left open."""
+    return BenchmarkConfig(**entry(path, custom=None, greedy=None))
+
+
+def write_rows(path: Path, rows: list[dict]) -> None:
+    """Write rows as JSON lines."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
 def exam_params(benchmarks: dict, **changes):
     """Return parameters of a tiny evaluation on `benchmarks`."""
     settings = {
@@ -49,3 +62,18 @@ def text_workspace(root: Path, texts: list[str]) -> Workspace:
     tokenizer, workspace = build_tokenizer(texts, 512), Workspace(root)
     put_initial(workspace, build_model(tiny_params().warmstart, tokenizer, 0), tokenizer)
     return workspace
+
+
+def asked_of_a_random_model(root: Path, name: str, texts: list[str], *, limit: int):
+    """Score a random model on the first questions of rows.jsonl; return result, scores, questions.
+
+    Each response has up to 32 tokens; how many there are is the benchmark's own choice.
+    """
+    workspace = text_workspace(root, texts)
+    params = exam_params(
+        {name: entry("rows.jsonl", greedy=None, custom=None)},
+        evaluate__max_response_tokens=32,
+        evaluate__question_limit=limit,
+    )
+    result = benchmark(params, workspace, name, "initial")
+    return result, *read_results(workspace.benchmarks_dir / name / "initial")

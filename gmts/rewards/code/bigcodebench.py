@@ -8,7 +8,6 @@ import os
 import select
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
@@ -38,12 +37,6 @@ _LIMITS = Limits(
     memory_mib=30 * 1024, cpu_s=300, file_mib=256, tmp_mib=512, open_files=512, processes=256
 )
 _STATUSES = ("pass", "fail", "timeout")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Tool:
-    interpreter: Interpreter
-    environment: str
 
 
 def check_installed() -> None:
@@ -82,9 +75,8 @@ def judge_bigcodebench(program: str | None, meta: Mapping[str, Any]) -> Verdict:
 def _check(program: str, test: str, entry_point: str) -> str:
     """The status, with the first test that fails."""
     tool = _tool(_python())
-    sandbox = Sandbox(
-        "bigcodebench_side", [tool.environment], limits=_LIMITS, interpreter=tool.interpreter
-    )
+    environment = tool.folders[-1]
+    sandbox = Sandbox("bigcodebench_side", [environment], limits=_LIMITS, interpreter=tool)
     try:
         channel = Channel(sandbox.channel.fileno())
         request = {"program": program, "test": test, "entry_point": entry_point}
@@ -117,7 +109,7 @@ def _python() -> Path:
 
 
 @functools.cache
-def _tool(python: Path) -> _Tool:
+def _tool(python: Path) -> Interpreter:
     cure = f"`make install-bigcodebench`, or set {VARIABLE} to the Python that has it"
     try:
         found = Interpreter.of(python)
@@ -129,4 +121,4 @@ def _tool(python: Path) -> _Tool:
     version = next((one.version for one in installed), "none")
     if version != VERSION:
         raise ValueError(f"{python} must have bigcodebench {VERSION}, got {version}: {cure}")
-    return _Tool(interpreter=found, environment=found.folders[-1])
+    return found

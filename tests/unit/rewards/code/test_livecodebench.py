@@ -10,7 +10,8 @@ import pytest
 
 from gmts.rewards.code import livecodebench
 from gmts.rewards.code.livecodebench import decode_tests, find_tests, same_output, same_value
-from tests.support.contests import contest_row, packed, write_rows
+from tests.support.contests import contest_row, packed
+from tests.support.exams import write_rows
 
 CASES = [("1\n", "2\n"), ("5\n", "6\n"), ("é\n", "ü\n")]
 
